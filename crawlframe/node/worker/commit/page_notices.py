@@ -29,13 +29,17 @@ class BodyMemory(Participant):
         return ()
 
 
-class ClosedTasks(Participant):
-    """Waiting requests of tasks that are closed are not fetched. A steward removes them."""
-
-    takes = ("results.closing", "fetch.budget")  # a budget may have closed its task
+class FrontierNotice(Participant):
+    """Reports to the frontier."""
 
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
+
+
+class ClosedTasks(FrontierNotice):
+    """Waiting requests of tasks that are closed are not fetched. A steward removes them."""
+
+    takes = ("results.closing", "fetch.budget")  # a budget may have closed its task
 
     def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
         for task in {o.task for o in outcomes if o.results.closing and _is_new(o, recorded)}:
@@ -44,13 +48,10 @@ class ClosedTasks(Participant):
         return ()
 
 
-class RenderFeedback(Participant):
+class RenderFeedback(FrontierNotice):
     """Shares with all nodes whether pages need the browser. Only pages that are done count."""
 
     takes = ("fetch.attempt",)
-
-    def __init__(self, frontier: Frontier) -> None:
-        self._frontier = frontier
 
     def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
         taught: dict[str, list[Taught]] = defaultdict(list)
@@ -64,14 +65,11 @@ class RenderFeedback(Participant):
         return ()
 
 
-class NearPageEnds(Participant):
+class NearPageEnds(FrontierNotice):
     """Settles pages that have a row with the store of texts. A page whose request ended as an error
     is not remembered: a similar page may bring what it did not."""
 
     takes = ("fetch.near",)
-
-    def __init__(self, frontier: Frontier) -> None:
-        self._frontier = frontier
 
     def after(self, outcomes: list[Outcome], recorded: Rows) -> Collection[Outcome]:
         stores: dict[NearStore, tuple[list[bytes], list[bytes]]] = defaultdict(lambda: ([], []))
@@ -86,13 +84,10 @@ class NearPageEnds(Participant):
         return ()
 
 
-class PageReservations(Participant):
+class PageReservations(FrontierNotice):
     """Other requests need not wait for these pages any more."""
 
     takes = ("fetch.reserved",)
-
-    def __init__(self, frontier: Frontier) -> None:
-        self._frontier = frontier
 
     def concerned(self, outcomes: list[Outcome]) -> list[Outcome]:
         return [o for o in outcomes if o.fetch.reserved and o.verdict is not Verdict.REDIRECT]

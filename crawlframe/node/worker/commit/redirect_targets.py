@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from crawlframe.base.urls import host_of
-from crawlframe.frontier import Frontier
 from crawlframe.frontier.reservations import FINISHED, LEFT, Target
+from crawlframe.node.worker.commit.page_notices import FrontierNotice
 from crawlframe.run.ledger import Recorded
 from crawlframe.run.outcome import DUPLICATE, Outcome, Verdict
-from crawlframe.run.participant import Participant
 
 MAX_DETAIL = 1000  # characters of a URL in the row of a page
 
 
-class RedirectTargets(Participant):
+class RedirectTargets(FrontierNotice):
     """The targets of requests that have finished count as admitted; requests for them that had been
     admitted meanwhile end. A target that a request has not finished, as its row says, is fetched by
     the next request that leads there."""
 
     takes = ("fetch.landing",)
-
-    def __init__(self, frontier: Frontier) -> None:
-        self._frontier = frontier
 
     def after(
         self, outcomes: list[Outcome], recorded: Mapping[bytes, Recorded]
