@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import closing
 from io import StringIO
 from pathlib import Path
 
@@ -68,36 +69,37 @@ def test_a_second_signal_gives_everything_back_at_once(
     assert look.frontier.audit() == []
 
 
-def test_the_end_of_the_master_is_the_end_of_its_children(
-    odd_env: dict[str, str], start_manage: Start
+def test_what_ends_on_a_node_and_how_it_ends(
+    odd_env: dict[str, str],
+    start_manage: Start,
+    manage: Manage,
+    submit: Submit,
+    look: Look,
+    redis_url: str,
 ) -> None:
-    node = start_manage("runcrawler", "--workers", 2)
-    node.wait_for("generation")
-    master = psutil.Process(node.process.pid)
-    while len(children := master.children()) < 3:
-        time.sleep(0.05)
-    node.stop(signal.SIGKILL)
-    _, alive = psutil.wait_procs(children, timeout=3)
-    assert alive == []
+    node = start_manage("runcrawler", "--node", "same", "--workers", 1, "--concurrency", 8)
+    for check in (_killers, _beside_a_killer, _kills_from_outside, _errors_of_callbacks):
+        with closing(OddWeb()) as web:
+            check(node, submit, look, web)
+    with closing(OddWeb()) as web:
+        _pause_resume_and_cancel(redis_url, submit, look, web)
 
-
-def test_a_second_node_of_the_same_name_is_refused(
-    odd_env: dict[str, str], start_manage: Start, manage: Manage
-) -> None:
-    node = start_manage("runcrawler", "--workers", 1, "--node", "same")
-    node.wait_for("generation")
     second = manage("runcrawler", "--workers", 1, "--node", "same")
     assert second.returncode == 1
     assert "node name 'same' is in use by process" in second.stderr
     assert "--node" in second.stderr
     assert "Traceback" not in second.stderr
-    assert node.stop() == 0
+
+    # The end of the master is that of its children.
+    children = psutil.Process(node.process.pid).children()
+    assert len(children) >= 3
+    node.stop(signal.SIGKILL)
+    _, alive = psutil.wait_procs(children, timeout=3)
+    assert alive == []
 
 
-def test_a_page_that_kills_workers_ends_as_poison_alone(
-    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
-) -> None:
-    node = start_manage("runcrawler", "--workers", 1)
+def _killers(node: Running, submit: Submit, look: Look, web: OddWeb) -> None:
+    """A page that kills workers ends as poison, alone."""
     for number, page in enumerate(("killer", "crasher"), 1):
         web.pages["/"] = [f"/{page}", *(f"/page/{n}" for n in range(30))]
         pk = submit("odd", url=web.url)
@@ -114,14 +116,11 @@ def test_a_page_that_kills_workers_ends_as_poison_alone(
         assert node.output.count(" died (") == 2 * number
 
 
-def test_who_was_beside_a_killer_is_suspected_once(
-    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
-) -> None:
+def _beside_a_killer(node: Running, submit: Submit, look: Look, web: OddWeb) -> None:
     """Requests whose callbacks ran at the same moment cannot be told apart; alone, they can."""
     web.pages["/"] = ["/sleeper", "/sleeper?1", "/sleeper?2", *(f"/page/{n}" for n in range(9))]
     web.pages["/page/1"] = ["/killer"]
     web.delays["/page/1"] = 1.0
-    start_manage("runcrawler", "--workers", 1)
     pk = submit("odd", url=web.url)
     task = look.wait(pk)
     pages = look.pages(pk)
@@ -132,15 +131,13 @@ def test_who_was_beside_a_killer_is_suspected_once(
     assert max(page.deliveries for page in sleepers) == 1
 
 
-def test_kills_from_outside_make_no_poison(
-    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
-) -> None:
+def _kills_from_outside(node: Running, submit: Submit, look: Look, web: OddWeb) -> None:
     """A worker that is killed while it fetches blames nobody, however often."""
     web.pages["/"] = [f"/page/{n}" for n in range(5)]
     web.delays = gate = {f"/page/{n}": 1.0 for n in range(5)}
-    node = start_manage("runcrawler", "--workers", 1)
+    died = node.output.count(" died (SIGKILL)")
     pk = submit("odd", url=web.url)
-    for kill in range(1, 4):
+    for kill in range(died + 1, died + 4):
         look.wait(pk, lambda task: look.counts(pk).in_progress == 5)
         children = psutil.Process(node.process.pid).children()
         max(children, key=lambda one: one.create_time()).kill()
@@ -149,6 +146,57 @@ def test_kills_from_outside_make_no_poison(
     task = look.wait(pk)
     assert (task.nf, task.ne) == (7, 0)
     assert {page.deliveries for page in look.pages(pk).values()} == {0}
+
+
+def _errors_of_callbacks(node: Running, submit: Submit, look: Look, web: OddWeb) -> None:
+    web.pages["/"] = ["/broken", "/quits", "/slow", "/gone", "/sick"]
+    web.statuses = {"/gone": 404, "/sick": 500}
+    pk = submit("odd", url=web.url)
+    task = look.wait(pk)
+    pages = look.pages(pk)
+
+    def end(path: str) -> tuple[str, str, int]:
+        page = pages[web.url + path]
+        return page.state, page.reason, page.attempts
+
+    assert end("broken") == ("error", "callback", 0)
+    assert "as broken as can be" in pages[web.url + "broken"].detail
+    assert "odd.py" in pages[web.url + "broken"].detail
+    assert end("quits") == ("error", "callback", 0)
+    assert end("slow") == ("done", "", 0)
+    assert end("gone") == ("error", "http_404", 0)
+    assert end("sick") == ("error", "http_500", 1)  # after one retry
+    assert web.hits["/sick"] == 2
+    items = look.items(pk)
+    assert {"url": web.url + "slow", "slow": True} in items
+    assert {"failed": web.url + "gone", "reason": "http_404"} in items
+    assert {"failed": web.url + "sick", "reason": "http_500"} in items
+    assert not any("never" in item for item in items)
+    assert (task.nf, task.ne) == (3, 4)
+
+
+def _pause_resume_and_cancel(redis_url: str, submit: Submit, look: Look, web: OddWeb) -> None:
+    def run(command: str) -> None:
+        with redis_at(redis_url):
+            call_command(command, pk, stdout=StringIO())
+
+    web.latency = 0.1
+    pk = submit("odd", url=web.url, many=600)
+    look.wait(pk, lambda task: look.counts(pk).nf > 10)
+    run("pause")
+    look.wait(pk, lambda task: look.frontier.counts(pk).in_progress == 0)  # type: ignore[union-attr]
+    hits = sum(web.hits.values())
+    time.sleep(0.6)
+    assert sum(web.hits.values()) == hits
+    run("resume")
+    look.wait(pk, lambda task: sum(web.hits.values()) > hits)
+    run("cancel")
+    task = look.wait(pk)
+    assert task.state == "cancelled"
+    assert task.na == task.nf + task.ne == 602
+    assert task.ne > 100
+    reasons = {page.reason for page in look.pages(pk).values() if page.state == "error"}
+    assert reasons == {"cancelled"}
 
 
 def test_an_endless_callback_is_killed(
@@ -230,36 +278,6 @@ def test_workers_are_replaced_by_age_without_losing_anything(
     assert node.output.count("is replaced") >= 2
 
 
-def test_what_callbacks_raise_ends_in_the_ledger(
-    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
-) -> None:
-    web.pages["/"] = ["/broken", "/quits", "/slow", "/gone", "/sick"]
-    web.statuses = {"/gone": 404, "/sick": 500}
-    start_manage("runcrawler", "--workers", 1)
-    pk = submit("odd", url=web.url)
-    task = look.wait(pk)
-    pages = look.pages(pk)
-
-    def end(path: str) -> tuple[str, str, int]:
-        page = pages[web.url + path]
-        return page.state, page.reason, page.attempts
-
-    assert end("broken") == ("error", "callback", 0)
-    assert "as broken as can be" in pages[web.url + "broken"].detail
-    assert "odd.py" in pages[web.url + "broken"].detail
-    assert end("quits") == ("error", "callback", 0)
-    assert end("slow") == ("done", "", 0)
-    assert end("gone") == ("error", "http_404", 0)
-    assert end("sick") == ("error", "http_500", 1)  # after one retry
-    assert web.hits["/sick"] == 2
-    items = look.items(pk)
-    assert {"url": web.url + "slow", "slow": True} in items
-    assert {"failed": web.url + "gone", "reason": "http_404"} in items
-    assert {"failed": web.url + "sick", "reason": "http_500"} in items
-    assert not any("never" in item for item in items)
-    assert (task.nf, task.ne) == (3, 4)
-
-
 LATER = """
 from crawlframe import Request, Spider
 
@@ -309,38 +327,6 @@ def _package(env: dict[str, str], tmp_path: Path) -> Path:
     env["CRAWLFRAME_SPIDERS"] = package.name
     env["PYTHONPATH"] = str(tmp_path)
     return package
-
-
-def test_pause_resume_and_cancel(
-    odd_env: dict[str, str],
-    start_manage: Start,
-    submit: Submit,
-    look: Look,
-    redis_url: str,
-    web: OddWeb,
-) -> None:
-    def run(command: str) -> None:
-        with redis_at(redis_url):
-            call_command(command, pk, stdout=StringIO())
-
-    web.latency = 0.1
-    start_manage("runcrawler", "--workers", 1, "--concurrency", 4)
-    pk = submit("odd", url=web.url, many=600)
-    look.wait(pk, lambda task: look.counts(pk).nf > 10)
-    run("pause")
-    look.wait(pk, lambda task: look.frontier.counts(pk).in_progress == 0)  # type: ignore[union-attr]
-    hits = sum(web.hits.values())
-    time.sleep(0.6)
-    assert sum(web.hits.values()) == hits
-    run("resume")
-    look.wait(pk, lambda task: sum(web.hits.values()) > hits)
-    run("cancel")
-    task = look.wait(pk)
-    assert task.state == "cancelled"
-    assert task.na == task.nf + task.ne == 602
-    assert task.ne > 100
-    reasons = {page.reason for page in look.pages(pk).values() if page.state == "error"}
-    assert reasons == {"cancelled"}
 
 
 def test_a_module_that_does_not_import_is_named_and_the_rest_runs(

@@ -116,7 +116,7 @@ def site() -> Iterator[MovedSite]:
     site.close()
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("partitions", [pytest.param(1, marks=pytest.mark.long), 3])
 def test_each_page_comes_once(
     odd_env: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,

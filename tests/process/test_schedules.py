@@ -9,16 +9,20 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
+from django.contrib.auth.models import User
+from django.test import Client
 from django.utils import timezone
 
 from crawlservice.models import Run, Schedule, Task
 from tests.conftest import Running
+from tests.crawlservice.conftest import redis_at
 from tests.process.conftest import LONGEST_WAIT, Look, OddWeb
 
 pytestmark = pytest.mark.process
 
 Start = Callable[..., Running]
 EVERY = 1  # seconds
+SHOWN = 20  # runs: no more than a page of the list
 
 
 def wait(ready: Callable[[], bool], what: str, timeout: float = LONGEST_WAIT) -> None:
@@ -60,6 +64,15 @@ def test_once_for_each_due_time_also_when_the_leader_is_killed(
         assert gap % EVERY == 0
         assert gap == EVERY or "also for those missed" in following.problem
     assert {look.finishes(task.pk) for task in Task.objects.all()} == {1}
+
+    browser = Client(SERVER_NAME="localhost")
+    browser.force_login(User.objects.create_superuser("boss"))
+    with redis_at(odd_env["REDIS_URL"]):
+        listed = browser.get("/admin/crawlservice/run/").content.decode()
+    for run in found[-SHOWN:]:
+        assert listed.count(f"{run.due_at:%Y-%m-%d %H:%M:%S} UTC</span>") == 1
+        assert listed.count(f"/task/{run.task_id}/change/") == 1
+        assert run.problem in listed
 
 
 def test_what_fell_due_while_all_was_down(

@@ -150,10 +150,11 @@ def test_stories(walk: Callable[[], Walk], story: str) -> None:
     assert has_ended(both.state), both.log
 
 
-@pytest.mark.timeout(0 if EXAMPLES else 120)
-def test_the_real_thing_does_what_the_model_does(walk: Callable[[], Walk]) -> None:
+@pytest.mark.timeout(0 if EXAMPLES else 300)
+@pytest.mark.parametrize("examples", [16, pytest.param(80, marks=pytest.mark.long)])
+def test_the_real_thing_does_what_the_model_does(walk: Callable[[], Walk], examples: int) -> None:
     @settings(
-        max_examples=EXAMPLES or 40,
+        max_examples=EXAMPLES or examples,
         derandomize=not EXAMPLES,
         database=None,
         phases=[Phase.generate],  # another chance is another walk, not a shorter one
