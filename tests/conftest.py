@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -76,6 +76,8 @@ def _set_up_django() -> str:
     for variable in list(os.environ):
         if variable.startswith(("CRAWLFRAME_", "DJANGO_")) or variable in OURS:
             del os.environ[variable]
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each process compiles all modules anew
+    sys.dont_write_bytecode = False
     var_dir = tempfile.mkdtemp(prefix="cf-tests-")
     os.environ["CRAWLFRAME_VAR_DIR"] = var_dir
     os.environ["CRAWLFRAME_ENV_FILE"] = os.devnull
@@ -118,9 +120,16 @@ def pytest_unconfigure() -> None:
     shutil.rmtree(VAR_DIR, ignore_errors=True)
 
 
-def pytest_collection_finish() -> None:
-    gc.collect()
-    gc.freeze()  # thousands of tests, which no later collection needs to look at
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """No collection of garbage looks at thousands of tests, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -133,6 +142,7 @@ def nothing_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         if (getattr(module, "__file__", None) or "").startswith(written):
             del sys.modules[name]
     gc.collect()
+    gc.freeze()  # what is left, such as trees of all code, no later collection needs to look at
 
 
 @pytest.fixture(autouse=True)

@@ -101,6 +101,7 @@ def strings(tree: ast.AST) -> Iterator[str]:
             yield from [node.value] if id(node) not in documented else []
 
 
+@pytest.mark.slow
 def test_every_module_is_imported_or_listed():
     paths = dict(modules(CHECKOUT))
     imported = {name for module, path in paths.items() for name in imports(module, path)}
@@ -158,6 +159,7 @@ def methods(owner: ast.ClassDef) -> Iterator[tuple[str, ast.AST]]:
                 yield node.name, node
 
 
+@pytest.mark.slow
 def test_every_name_is_used():
     uses = {module: names_used(tree) for module, tree in trees().items()}
     used: Counter[str] = Counter()

@@ -202,6 +202,7 @@ def test_each_key_of_scrapys_meta_is_honoured_or_named_in_a_project() -> None:
     assert HONOURED.isdisjoint(report.IGNORED)
 
 
+@pytest.mark.slow
 def test_each_setting_of_scrapy_is_honoured_or_named_in_a_project() -> None:
     source = {
         text
@@ -227,6 +228,7 @@ def test_who_asks_for_a_browser_is_told_how_to_get_one(key: str) -> None:
         Request("http://example.com/", meta={key: True})
 
 
+@pytest.mark.slow
 def test_all_variables_that_messages_name_exist() -> None:
     wrong = {
         (module, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,9 +31,10 @@ BARE = set(
 NUMBER = re.compile(r"-?\d|int\(|timedelta\(")
 
 
-def parsed(root: Path, package: str) -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted((root / package).rglob("*.py")):
-        yield str(path.relative_to(root)), ast.parse(path.read_text())
+@cache
+def parsed(root: Path, package: str) -> list[tuple[str, ast.Module]]:
+    paths = sorted((root / package).rglob("*.py"))
+    return [(str(path.relative_to(root)), ast.parse(path.read_text())) for path in paths]
 
 
 def repeated_classes(root: Path, package: str) -> dict[str, list[str]]:
@@ -46,6 +47,7 @@ def repeated_classes(root: Path, package: str) -> dict[str, list[str]]:
     return {name: paths for name, paths in places.items() if len(paths) > 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_class_name_is_used_once_in_a_package(package: str) -> None:
     repeated = repeated_classes(CHECKOUT, package)
@@ -82,6 +84,7 @@ def numbers_without_a_noun(root: Path, package: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_number_has_a_noun(package: str) -> None:
     assert numbers_without_a_noun(CHECKOUT, package) == []

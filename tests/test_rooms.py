@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
@@ -104,10 +105,13 @@ def modules(root: Path) -> Iterator[tuple[str, Path]]:
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
 
 
+parsed = cache(ast.parse)
+
+
 def imports(module: str, path: Path) -> Iterator[str]:
     """Every module that is named in an import anywhere in the file, functions included. ``from a
     import b`` names a and a.b, because b may be a module."""
-    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+    for node in ast.walk(parsed(path.read_text())):
         match node:
             case ast.Import(names):
                 yield from (alias.name for alias in names)
@@ -176,6 +180,7 @@ def circles(root: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_no_folder_imports_in_a_circle():
     assert circles(CHECKOUT) == []
 
@@ -198,6 +203,7 @@ def test_a_circle_is_found(tmp_path, importer, imported):
     assert len(circles(tmp_path)) == 1
 
 
+@pytest.mark.slow
 def test_every_module_keeps_to_its_room():
     assert len(list(modules(CHECKOUT))) > 20
     assert violations(CHECKOUT) == []

@@ -64,11 +64,8 @@ def session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Sessi
     return run
 
 
-@pytest.mark.parametrize("options", [("-n0",), ("-n2", "--dist=loadgroup")])
-def test_what_passes_alone_is_listed_in_the_last_lines(
-    session: Session, options: tuple[str, ...]
-) -> None:
-    done = session(*options, test_a=FLAKY, test_b="def test_fine(): pass")
+def test_what_passes_alone_is_listed_in_the_last_lines(session: Session) -> None:
+    done = session("-n2", "--dist=loadgroup", test_a=FLAKY, test_b="def test_fine(): pass")
     assert done.ret == 1
     done.assert_outcomes(passed=1, failed=0)
     done.stdout.fnmatch_lines(
@@ -109,27 +106,14 @@ def test_the_list_has_dates_and_reasons(session: Session, left_out: str) -> None
     done.stderr.fnmatch_lines(["*test_a.py::test_flaky needs since, a date, and reason, a text"])
 
 
-def test_what_fails_twice_fails(session: Session) -> None:
-    done = session("-n0", test_a=FLAKY, test_b=BROKEN)
+def test_what_fails_twice_or_is_of_another_kind_fails(session: Session) -> None:
+    other = FLAKY.replace("@pytest.mark.process", "")
+    done = session("-n0", test_a=FLAKY, test_b=BROKEN, test_c=other)
     assert done.ret == 1
-    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["trying 2 failed tests again, alone"])
     done.stdout.fnmatch_lines(["test_b.py::test_broken failed again", "*a defect*"])
+    done.stdout.fnmatch_lines(["*2 failed, 1 flaky*"])
     assert done.stdout.lines[-2].startswith("FLAKY test_a.py::test_flaky")
-
-
-def test_only_tests_of_this_kind_get_one(session: Session) -> None:
-    unmarked = FLAKY.replace("@pytest.mark.process", "")
-    done = session("-n0", test_a=unmarked)
-    assert done.ret == 1
-    done.assert_outcomes(failed=1)
-    assert "again" not in done.stdout.str().replace("assert again", "").replace("again = ", "")
-
-
-def test_a_failure_of_another_test_still_fails_the_run(session: Session) -> None:
-    done = session("-n0", test_a=FLAKY, test_b="def test_other(): assert False")
-    assert done.ret == 1
-    done.assert_outcomes(failed=1)
-    done.stdout.fnmatch_lines(["*1 failed, 1 flaky*"])
 
 
 def test_a_set_up_that_fails_once_is_flaky_too(session: Session) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.weight.source import LIMITS, Figure, Source
+from benchmarks.weight.source import LIMITS, Source
 
 PYTHON = '''
 class Base:
@@ -39,13 +39,14 @@ end
 
 
 @pytest.fixture(scope="module")
-def figures() -> dict[str, Figure]:
-    return Source().figures()
+def source() -> Source:
+    return Source()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIMITS["exact"])
-def test_nothing_is_over_its_limit(figures: dict[str, Figure], name: str) -> None:
-    value, where = figures[name]
+def test_nothing_is_over_its_limit(source: Source, name: str) -> None:
+    value, where = getattr(source, name)()
     limit = LIMITS["exact"][name]["limit"]
     assert value > 0, "it is counted where it was"
     assert value <= limit, f"{name} is {value:,}, the limit is {limit:,} ({where})"
@@ -57,8 +58,9 @@ def test_each_figure_has_a_limit_and_a_goal_below_it() -> None:
         assert row["goal"] <= row["limit"], name
 
 
-def test_what_is_exempt_exists() -> None:
-    named = {node.name for _, node in Source()._classes}
+@pytest.mark.slow
+def test_what_is_exempt_exists(source: Source) -> None:
+    named = {node.name for _, node in source._classes}
     assert {*LIMITS["exempt"]["parameters"], *LIMITS["exempt"]["fields"]} <= named
 
 

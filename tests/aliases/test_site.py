@@ -32,19 +32,13 @@ def test_the_same_urls_without_aliases_lose_no_page() -> None:
     assert (score.lost, score.wrong, crawl.aliases) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("trap", TRAPS)
-def test_traps(trap: str) -> None:
-    score, learned, _ = trial(Site(ITEMS, traps=(trap,)))
+def test_traps() -> None:
+    score, learned, _ = trial(Site(ITEMS, traps=TRAPS))
     assert (score.lost, score.precision) == (0, 1.0)
     told = {str(one) for one in learned.rules}
     assert "ignore sid" in told, "the rest is learned"
-    wrong = {
-        "sorted_pages": "sort only sorts",
-        "some_pages": "ignore view",
-        "case": "ignore case in paths",
-        "walls": "ignore user",
-    }
-    assert wrong[trap] not in told
+    wrong = {"sort only sorts", "ignore view", "ignore case in paths", "ignore user"}
+    assert told.isdisjoint(wrong)
 
 
 def test_rules_of_a_part_of_the_pages_lose_none_of_the_rest() -> None:

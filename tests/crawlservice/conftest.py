@@ -78,6 +78,15 @@ def service(orm: str, redis_client: Redis, redis_url: str) -> Iterator[Frontier]
 
 
 @pytest.fixture
+def few_chores(service: Frontier, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stewards look after nodes, tasks and hosts only: the other chores take most of a round, and
+    of what fails in them such a test sees nothing."""
+    from crawlservice.chores import registry
+
+    monkeypatch.setattr(registry, "FEATURES", ("steward", "tasks", "hosts", "ledger"))
+
+
+@pytest.fixture
 def published(service: Frontier, shop: SpiderInfo) -> Frontier:
     """The frontier after a node published the spider ``shop``."""
     service.spiders.publish([shop])

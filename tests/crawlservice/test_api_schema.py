@@ -87,9 +87,10 @@ def known() -> dict[str, str]:
     return {"Authorization": f"Bearer {secret}", "Host": "localhost"}
 
 
+@pytest.mark.parametrize("examples", [3, pytest.param(12, marks=pytest.mark.long)])
 @pytest.mark.parametrize("mode", GenerationMode)
 def test_whatever_is_sent_the_answer_is_one_of_the_schema(
-    openapi: Any, mode: GenerationMode
+    openapi: Any, mode: GenerationMode, examples: int
 ) -> None:
     headers = known()
     tried = set()
@@ -103,7 +104,7 @@ def test_whatever_is_sent_the_answer_is_one_of_the_schema(
             continue
 
         @settings(
-            max_examples=EXAMPLES or 6,
+            max_examples=EXAMPLES or examples,
             derandomize=not EXAMPLES,
             database=None,
             phases=[Phase.explicit, Phase.generate],

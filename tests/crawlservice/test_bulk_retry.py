@@ -29,7 +29,7 @@ from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.graph import GraphCrawl
 from tests.crawlservice.web import log_in_as, rows, texts
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
+pytestmark = [pytest.mark.usefixtures("few_chores"), pytest.mark.databases("sqlite", "postgres")]
 
 WHO: dict[str, Any] = {"command": True}
 GRAPH = WantedErrors("graph")

@@ -29,7 +29,7 @@ from tests.crawlservice.chores import work_of
 from tests.crawlservice.graph import GraphCrawl
 from tests.protocol.real import fault
 
-pytestmark = [pytest.mark.usefixtures("service"), pytest.mark.databases("sqlite", "postgres")]
+pytestmark = [pytest.mark.usefixtures("few_chores"), pytest.mark.databases("sqlite", "postgres")]
 
 ENOUGH = 60.0  # seconds: a whole settlement, however busy the machine is
 

@@ -16,15 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis import Redis
+from django.core.management import CommandError, call_command
 from rich.console import Console
 
 from crawlframe.code.version import code_version
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.cli.crawl import Crawl, CrawlFailed
+from crawlservice.models import Task
 from examples.demo_site import DemoServer
+from examples.demo_site.command import Command as DemoCommand
+from tests.crawlservice.test_commands import run
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("database")]
 
@@ -55,20 +57,18 @@ def demo_crawl(manage_env: dict[str, str]) -> Manage:
         (["-a", "ciity=x"], "did you mean 'city'"),
     ],
 )
-def test_the_demo_refuses_bad_input(demo_crawl: Manage, options: list[str], words: str) -> None:
-    refused = demo_crawl(*options)
-    assert refused.returncode == 1
-    assert words in refused.stderr
-    assert "Traceback" not in refused.stderr
+def test_the_demo_refuses_bad_input(service: Frontier, options: list[str], words: str) -> None:
+    with pytest.raises(CommandError, match=words):
+        call_command(DemoCommand(), "listings", *options)
+    assert not Task.objects.exists()
 
 
 def items_of(path: Path) -> list[dict[str, Any]]:
     return sorted(map(json.loads, path.read_text().splitlines()), key=lambda item: item["id"])
 
 
-@pytest.mark.databases("sqlite", "postgres")
 def test_the_demo_crawl_stores_what_the_site_made_and_says_so(
-    demo_crawl: Manage, manage: Manage, tmp_path: Path, redis_client: Redis
+    service: Frontier, demo_crawl: Manage, tmp_path: Path
 ) -> None:
     out = tmp_path / "out.jsonl"
     done = demo_crawl("--listings", 60, "--workers", 2, "-o", out)
@@ -77,109 +77,101 @@ def test_the_demo_crawl_stores_what_the_site_made_and_says_so(
     assert f"60 items to {out}" in done.stdout
     with DemoServer(listings=60) as same:
         assert items_of(out) == [*same.site.expected_items()]
-    assert Frontier(PartitionedStore(redis_client)).open_tasks() == []
+    assert service.open_tasks() == []
     log = (tmp_path / "var" / "log" / "crawl-1.log").read_text()
     assert "no remaining task can make progress" in log
-    audit = manage("audit")
-    assert audit.returncode == 0, audit.stdout
+    assert "all holds" in run("audit")
 
 
-def test_a_csv_and_plain_progress_lines(manage: Manage, tmp_path: Path) -> None:
+def test_settings_of_the_task_a_csv_and_plain_progress_lines(
+    manage: Manage, tmp_path: Path
+) -> None:
     out = tmp_path / "out.csv"
-    with DemoServer(listings=20) as demo:
-        done = manage("crawl", "listings", "-a", f"site={demo.url}", "--workers", 1, "-o", out)
+    with DemoServer(listings=60) as demo:
+        limit = demo.site.crawl_pages() - 5
+        given = ["-a", f"site={demo.url}", "-s", f"page_limit={limit}", "-s", "delay=0"]
+        done = manage("crawl", "listings", *given, "--workers", 1, "-o", out)
+        asked = demo.stats()["requests"]
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(out.read_text().splitlines()) == 21
+    assert re.search(rf"settings +page_limit={limit}  delay=0", done.stdout)
+    assert re.search(rf"requests +{limit + 1}\b", done.stdout)  # with that of start
+    assert asked <= limit  # robots.txt is not counted
+    items = re.search(r"(\d+) items to ", done.stdout)
+    assert items is not None
+    assert len(out.read_text().splitlines()) == 1 + int(items[1]) > 2
     assert re.search(r"pages/s  requests \d+  done \d+  errors 0  left \d+  items \d+", done.stdout)
     assert "\x1b" not in done.stdout
 
 
-def test_settings_of_the_task_are_in_force_and_shown(manage: Manage) -> None:
-    with DemoServer(listings=60) as demo:
-        given = ["-a", f"site={demo.url}", "-s", "page_limit=4", "-s", "delay=0"]
-        done = manage("crawl", "listings", *given, "--workers", 1)
-        wrong = manage("crawl", "listings", *given, "-s", "robots=perhaps")
-        asked = demo.stats()["requests"]
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"settings +page_limit=4  delay=0", done.stdout)
-    assert "-s page_limit=4 -s delay=0" in done.stdout  # in the command to repeat it
-    assert re.search(r"requests +5\b", done.stdout)  # with that of start
-    assert asked <= 4  # robots.txt is not counted
-    assert wrong.returncode == 1
-    assert "setting 'robots': 'perhaps' is not accepted; give true or false" in wrong.stderr
-
-
-def test_pages_are_fetched_once_with_the_cache(manage: Manage, tmp_path: Path) -> None:
+def test_pages_are_fetched_once_with_the_cache(
+    service: Frontier, manage: Manage, manage_env: dict[str, str], tmp_path: Path,
+    settings_with: Callable[..., None],
+) -> None:  # fmt: skip
     """One page waits a second for its host; the second run needs no minute for sixty."""
     out = tmp_path / "out.jsonl"
     with DemoServer(listings=60) as demo:
-        given = ["-a", f"site={demo.url}", "--workers", 1, "-o", out]
-        first = manage("crawl", "listings", *given, "--cache", "-s", "delay=0")
+        given = ["-a", f"site={demo.url}", "--workers", 1, "--cache"]
+        limits = ("-s", "page_limit=5000", "-s", "delay=0")
+        first = manage("crawl", "listings", *given, *limits)
         asked = demo.stats()["requests"]
     assert first.returncode == 0, first.stdout + first.stderr
     assert asked > 60
-    before = items_of(out)
-    out.unlink()
-    second = manage("crawl", "listings", *given, "--cache", "-s", "delay=5")  # the site is gone
+    assert " ".join(limits) in first.stdout  # in the command to repeat it
+    before = stored(manage_env)
+    second = manage("crawl", "listings", *given, "-s", "delay=5", "-o", out)  # the site is gone
     assert second.returncode == 0, second.stdout + second.stderr
     assert items_of(out) == before
-    assert manage("audit").returncode == 0
-    assert re.match(r"kept: \d+ pages", manage("cache").stdout)
-    assert re.match(r"deleted: \d+ pages", manage("cache", "--clear").stdout)
-    assert manage("cache").stdout.startswith("kept: 0 pages")
+    assert "all holds" in run("audit")
+    settings_with(VAR_DIR=tmp_path / "var")
+    assert re.match(r"kept: \d+ pages", run("cache"))
+    assert re.match(r"deleted: \d+ pages", run("cache", "--clear"))
+    assert run("cache").startswith("kept: 0 pages")
 
 
 def test_a_site_that_is_down_is_an_error_with_its_reason(manage: Manage) -> None:
-    done = manage("crawl", "site", "--url", "http://127.0.0.1:1/", "--workers", 1)
+    done = manage("crawl", "site", "--url", "http://127.0.0.1:1/", "-s", "retries=0")
     assert done.returncode == 1
     assert "connect" in done.stdout
     assert "http://127.0.0.1:1/" in done.stdout
     assert "task 1 has failed: 1 of 1 pages ended in error, all connect" in done.stderr
 
 
-def test_ctrl_c_stops_the_node_and_another_node_goes_on(
-    manage: Manage, start_manage: Callable[..., Any], manage_env: dict[str, str], tmp_path: Path
-) -> None:
-    with DemoServer(listings=60, latency=100) as demo:
-        arguments = ["-a", f"site={demo.url}", "--workers", 1, "--concurrency", 4]
-        crawl = start_manage("crawl", "listings", *arguments)
-        log = tmp_path / "var" / "log" / "crawl-1.log"
-        wait_for_pages(demo, crawl, 30)
-        node = NODE.search(log.read_text())
+def test_nodes_that_die_or_are_stopped_are_reported_and_another_goes_on(
+    service: Frontier, manage: Manage, start_manage: Callable[..., Any],
+    manage_env: dict[str, str], tmp_path: Path,
+) -> None:  # fmt: skip
+    def crawled(task: int, pages: int) -> tuple[Any, int]:
+        """A crawl that has fetched so many pages, and its node."""
+        crawl = start_manage(
+            *("crawl", "listings", "-a", f"site={demo.url}", "--workers", 1, "--concurrency", 4)
+        )
+        wait_for_pages(demo, crawl, pages)
+        node = NODE.search((tmp_path / "var" / "log" / f"crawl-{task}.log").read_text())
         assert node is not None
-        assert crawl.stop(signal.SIGINT) == 130
-        assert "nothing is lost" in crawl.output
-        assert "python manage.py resume 1 && python manage.py runcrawler --once" in crawl.output
-        assert "Traceback" not in crawl.output
-        assert not alive(int(node[1]))
-        listed = manage("tasks").stdout
-        assert "paused" in listed
-        assert manage("resume", 1).returncode == 0
-        rest = manage("runcrawler", "--once", "--workers", 1)
-        assert rest.returncode == 0, rest.stderr
-    assert "finished" in manage("task", 1).stdout
-    assert stored(manage_env) == [*demo.site.expected_items()]
-    assert manage("audit").returncode == 0
+        return crawl, int(node[1])
 
-
-def test_a_node_that_dies_is_reported_with_its_log(
-    manage: Manage, start_manage: Callable[..., Any], manage_env: dict[str, str], tmp_path: Path
-) -> None:
     with DemoServer(listings=60, latency=100) as demo:
-        arguments = ["-a", f"site={demo.url}", "--workers", 1, "--concurrency", 4]
-        crawl = start_manage("crawl", "listings", *arguments)
-        wait_for_pages(demo, crawl, 30)
-        node = NODE.search((tmp_path / "var" / "log" / "crawl-1.log").read_text())
-        assert node is not None
-        os.kill(int(node[1]), signal.SIGKILL)
+        crawl, node = crawled(1, 30)
+        os.kill(node, signal.SIGKILL)
         assert crawl.process.wait(30) == 1
         assert "the node was killed by signal 9 while task 1 is running" in crawl.output
         assert "crawlframe.node." in crawl.output
         assert "Traceback" not in crawl.output
         assert "python manage.py resume 1" in crawl.output
-        assert manage("resume", 1).returncode == 0
-        assert manage("runcrawler", "--once", "--workers", 1).returncode == 0
-    assert stored(manage_env) == [*demo.site.expected_items()]
+        crawl, node = crawled(2, demo.stats()["requests"] + 30)
+        assert crawl.stop(signal.SIGINT) == 130
+        assert "nothing is lost" in crawl.output
+        assert "python manage.py resume 2 && python manage.py runcrawler --once" in crawl.output
+        assert "Traceback" not in crawl.output
+        assert not alive(node)
+        assert run("tasks").count("paused") == 2
+        run("resume", 1)
+        run("resume", 2)
+        rest = manage("runcrawler", "--once", "--workers", 1)
+        assert rest.returncode == 0, rest.stderr
+    assert run("tasks").count("finished") == 2
+    assert stored(manage_env) == sorted(2 * [*demo.site.expected_items()], key=lambda i: i["id"])
+    assert "all holds" in run("audit")
 
 
 def test_the_demo_is_cancelled_with_its_site(
@@ -198,8 +190,9 @@ def test_the_demo_is_cancelled_with_its_site(
 
 
 def test_a_node_that_would_spoil_the_crawl_is_named(
-    demo_crawl: Manage, manage: Manage, start_manage: Callable[..., Any], manage_env: dict[str, str]
-) -> None:
+    service: Frontier, demo_crawl: Manage, start_manage: Callable[..., Any],
+    manage_env: dict[str, str],
+) -> None:  # fmt: skip
     closed = {k: v for k, v in manage_env.items() if k != "CRAWLFRAME_ALLOW_PRIVATE"}
     node = start_manage("runcrawler", "--node", "closed", "--workers", 1, env=closed)
     node.wait_for("generation")
@@ -207,7 +200,9 @@ def test_a_node_that_would_spoil_the_crawl_is_named(
     assert refused.returncode == 1
     assert "node closed (process" in refused.stderr
     assert "start it with CRAWLFRAME_ALLOW_PRIVATE=127.0.0.1/32" in refused.stderr
-    assert "no tasks" in manage("tasks").stdout.lower() or "listings" not in manage("tasks").stdout
+    assert "no tasks" in run("tasks")
+    (shown,) = json.loads(run("nodes", "--json"))["nodes"]
+    assert (shown["node"], shown["pid"], shown["workers"]) == ("closed", node.process.pid, 1)
     assert node.stop() == 0
 
 
@@ -248,27 +243,6 @@ def test_a_node_without_the_spider_is_named(
     with pytest.raises(CrawlFailed, match=r"node alpha .* has no spider 'shop' in its code") as why:
         look_around()
     assert fields.get("version", "code of its own") in str(why.value)
-
-
-def test_a_start_that_leads_nowhere_is_an_error(manage_env: dict[str, str], tmp_path: Path) -> None:
-    package = tmp_path / "nowhere"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "lost.py").write_text(
-        "from crawlframe import Spider\n\n\nclass Lost(Spider):\n    name = 'lost'\n"
-        "    start_urls = ['http://a.example/']\n    allowed_domains = ['b.example']\n\n"
-        "    def parse(self, response):\n        yield {}\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "manage.py", "crawl", "lost", "--workers", "1"],
-        cwd=Path(__file__).resolve().parents[2],
-        env={**manage_env, "PYTHONPATH": str(tmp_path), "CRAWLFRAME_SPIDERS": "nowhere"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 1
-    assert "start led to no request" in done.stderr
 
 
 def test_a_spider_that_cannot_be_made_ends_the_waiting(

@@ -25,7 +25,7 @@ from crawlservice.steward.pruning import Pruner, delete
 from crawlservice.steward.steward import Steward
 from tests.crawlservice.beside import another_transaction
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
+pytestmark = [pytest.mark.usefixtures("few_chores"), pytest.mark.databases("sqlite", "postgres")]
 
 WHO: dict[str, Any] = {"command": True}
 

@@ -38,7 +38,7 @@ from crawlservice.tasks.submit import cancel, submit
 from tests.crawlservice.graph import GraphCrawl
 from tests.frontier.snapshot import Snapshot
 
-pytestmark = pytest.mark.usefixtures("service")
+pytestmark = pytest.mark.usefixtures("few_chores")
 ULM = {"city": "Ulm"}
 
 

@@ -29,7 +29,7 @@ from crawlservice.tasks.stored_limits import limits_of
 from crawlservice.tasks.submit import cancel, get_task, pause, resume, submit
 from tests.crawlservice.programs import person, program
 
-pytestmark = [pytest.mark.usefixtures("service"), pytest.mark.databases("sqlite", "postgres")]
+pytestmark = [pytest.mark.usefixtures("few_chores"), pytest.mark.databases("sqlite", "postgres")]
 NODE = 1
 
 

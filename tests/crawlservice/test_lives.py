@@ -33,7 +33,7 @@ from tests.crawlservice.programs import person, program
 from tests.crawlservice.test_steward import turn_until
 from tests.crawlservice.web import rows
 
-pytestmark = [pytest.mark.usefixtures("service"), pytest.mark.databases("sqlite", "postgres")]
+pytestmark = [pytest.mark.usefixtures("few_chores"), pytest.mark.databases("sqlite", "postgres")]
 
 OFFLINE, BACK = Event.Kind.NODE_OFFLINE, Event.Kind.NODE_BACK
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import cycle
+from itertools import cycle, islice
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -15,6 +15,7 @@ from django.contrib.auth.models import User
 from django.contrib.messages.storage.cookie import CookieStorage
 from django.core.exceptions import SuspiciousOperation
 from django.db.models import Field
+from django.http import HttpRequest
 from django.test import Client, RequestFactory
 
 from crawlservice.admin.parts.lookups import DeclaredList, DeclaredLookups
@@ -33,13 +34,14 @@ REGISTRY = list(admin.site._registry.values())
 
 
 def lookups(model: Any, deep: bool = True) -> Iterator[str]:
-    """Every look-up on every field, also on fields of rows that these refer to."""
+    """Every look-up on every field, and every seventh on fields of rows that these refer to."""
     for field in model._meta.get_fields():
         yield field.name
         if isinstance(field, Field):
             yield from (f"{field.name}__{name}" for name in field.get_lookups())
         if deep and field.related_model is not None and field.related_model is not model:
-            yield from (f"{field.name}__{inner}" for inner in lookups(field.related_model, False))
+            some = islice(lookups(field.related_model, False), 0, None, 7)
+            yield from (f"{field.name}__{inner}" for inner in some)
 
 
 def declared(site: Any) -> set[str]:
@@ -59,6 +61,12 @@ def instance(site: Any, query: dict[str, str], user: Any) -> ChangeList:
     request._messages = CookieStorage(request)  # type: ignore[attr-defined]
     found: ChangeList = site.get_changelist_instance(request)
     return found
+
+
+def request_of(browser: Client) -> HttpRequest:
+    request = RequestFactory().get("/")
+    request.user = User.objects.get(pk=browser.session["_auth_user_id"])
+    return request
 
 
 @pytest.fixture
@@ -126,16 +134,18 @@ def test_every_value_is_understood_or_refused(site: Any, rows: Task) -> None:
             pass
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_no_value_makes_an_error(rows: Task, as_role: Callable[[str], Client], role: str) -> None:
+def test_no_value_makes_an_error(rows: Task, as_role: Callable[[str], Client]) -> None:
+    """In each list, as one of the roles that may see it."""
     login(is_superuser=True)
-    browser = as_role(role)
-    browser.raise_request_exception = False
-    values = cycle(ODD[ROLES.index(role) :] + ODD)
-    for site in REGISTRY:
+    browsers = [as_role(role) for role in ROLES]
+    values = cycle(ODD)
+    for number, site in enumerate(REGISTRY):
         place = f"/admin/{site.opts.app_label}/{site.opts.model_name}/"
-        if not site.has_view_permission(browser.get(place).wsgi_request):
+        seen = [one for one in browsers if site.has_view_permission(request_of(one))]
+        if not seen:
             continue
+        browser = seen[number % len(seen)]
+        browser.raise_request_exception = False
         for name in sorted({*declared(site), "q", "id__regex"}):
             query = urlencode({name: next(values)})
             answer = browser.get(f"{place}?{query}")

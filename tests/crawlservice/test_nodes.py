@@ -236,20 +236,6 @@ def test_no_node_and_no_redis_are_reported_in_plain_words(service: Frontier) -> 
             run()
 
 
-@pytest.mark.process
-def test_a_real_node_is_shown_with_exit_code_0(
-    manage: Callable[..., Any], start_manage: Callable[..., Any], manage_env: dict[str, str],
-    database: str,
-) -> None:  # fmt: skip
-    node = start_manage("runcrawler", "--node", "alpha", "--workers", 1)
-    node.wait_for("generation")
-    listed = manage("nodes", "--json")
-    assert listed.returncode == 0, listed.stderr
-    (alpha,) = json.loads(listed.stdout)["nodes"]
-    assert (alpha["node"], alpha["pid"], alpha["workers"]) == ("alpha", node.process.pid, 1)
-    assert node.stop() == 0
-
-
 def test_a_node_is_checked_by_its_name(
     join: Join, settings_with: Callable[..., None], service: Frontier
 ) -> None:

@@ -23,7 +23,7 @@ from crawlservice.tasks.bulk_submit import WantedTask, submit_many
 from tests.crawlservice.chores import work_of
 from tests.crawlservice.graph import GraphCrawl
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
+pytestmark = [pytest.mark.usefixtures("few_chores"), pytest.mark.databases("sqlite", "postgres")]
 
 
 @pytest.fixture

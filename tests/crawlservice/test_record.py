@@ -87,7 +87,6 @@ def record(
     project: Path, settings_with: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> Record:
     monkeypatch.syspath_prepend(project)
-    monkeypatch.setattr(command, "PAUSE", 0.0)
     monkeypatch.setattr(command.PageRecorder, "pause", 0.0)
     own = replace(
         settings.CRAWLFRAME, spiders="recorded_spiders", allow_private=SETTINGS.allow_private

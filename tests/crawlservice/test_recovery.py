@@ -38,7 +38,7 @@ from tests.crawlservice.test_steward import turn_until
 from tests.frontier.snapshot import Snapshot
 from tests.outcomes import set_fields
 
-pytestmark = pytest.mark.usefixtures("service")
+pytestmark = pytest.mark.usefixtures("few_chores")
 
 
 ME = NodeInfo(0, "one", "one.example", processes.place(), 2**22 + 1, 0.0, 2, 15)

@@ -26,7 +26,7 @@ from crawlservice.tasks.submit import UnknownTask, WrongState, submit
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.graph import GraphCrawl
 
-pytestmark = [pytest.mark.usefixtures("service"), pytest.mark.databases("sqlite", "postgres")]
+pytestmark = [pytest.mark.usefixtures("few_chores"), pytest.mark.databases("sqlite", "postgres")]
 
 
 @pytest.fixture(params=[1, 3])

@@ -473,6 +473,7 @@ start_due()
 """
 
 
+@pytest.mark.databases("sqlite")  # what it has committed decides
 @pytest.mark.parametrize(
     ("fault", "runs"),
     [

@@ -53,9 +53,11 @@ def test_without_proxies_the_header_counts_for_nothing(
 
 
 @pytest.mark.process
-def test_it_serves_the_web_and_its_files_without_a_second_server(manage, manage_env) -> None:
-    manage("migrate", "--no-input")
+def test_it_serves_the_web_and_its_files_without_a_second_server(
+    database: str, manage_env, capfd: pytest.CaptureFixture[str]
+) -> None:
     env = {**manage_env, "CRAWLFRAME_HTTPS": "1", "CRAWLFRAME_PROXIES": "1"}
+    env["CRAWLFRAME_WEB_PROCESSES"] = "1"
     with served(env) as (url, process):
         healthy = requests.get(f"{url}healthz", timeout=30)
         assert set(healthy.json().values()) == {True}  # asked from inside, without TLS
@@ -71,6 +73,7 @@ def test_it_serves_the_web_and_its_files_without_a_second_server(manage, manage_
         assert "text/css" in style.headers["Content-Type"]
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
+    assert f"The web listens at {url.rstrip('/')}\n" in capfd.readouterr().out
 
 
 @pytest.mark.process
@@ -86,10 +89,3 @@ def test_a_wrong_number_of_threads_is_named(manage_env) -> None:
     assert outcome.stderr == (
         "error: CRAWLFRAME_WEB_THREADS='many' must be a whole number above 0\n"
     )
-
-
-@pytest.mark.process
-def test_it_says_where_it_listens(manage, manage_env, capfd: pytest.CaptureFixture[str]) -> None:
-    with served({**manage_env, "CRAWLFRAME_WEB_PROCESSES": "1"}) as (url, _):
-        assert requests.get(f"{url}healthz", timeout=30).status_code == 200
-    assert f"The web listens at {url.rstrip('/')}\n" in capfd.readouterr().out

@@ -66,7 +66,10 @@ def test_a_large_file_is_sent_in_parts(store: S3Store, s3: S3Server) -> None:
     assert body in s3.objects.values()
 
 
-def test_a_server_that_fails_is_named(store: S3Store, s3: S3Server) -> None:
+def test_a_server_that_fails_is_named(
+    store: S3Store, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawlframe.files.s3_client.TRIES", 1)
     sha256 = put(store)
     s3.broken = True
     with pytest.raises(StoreError, match="the file store s3://bucket/kept"):

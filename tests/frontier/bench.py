@@ -17,23 +17,32 @@ from crawlframe.request.request import Admission, make_rid, rank_of
 NODE = 1  # the generation that claims when a test names none
 
 
+DUMP = """
+local read = {
+  string = {'GET'}, hash = {'HGETALL'}, set = {'SMEMBERS'}, list = {'LRANGE', 0, -1},
+  zset = {'ZRANGE', 0, -1, 'WITHSCORES'},
+}
+local rows = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  if redis.call('PTTL', key) == -1 then
+    local kind = redis.call('TYPE', key).ok
+    rows[#rows + 1] = {key, kind, redis.call(read[kind][1], key, unpack(read[kind], 2))}
+  end
+end
+return rows
+"""
+
+
 def dump(redis: Any) -> dict[str, Any]:
     """Everything in Redis without an expiry, comparable. Of a lease, only that it exists."""
     content: dict[str, Any] = {}
-    for key in redis.scan_iter(count=1000):
-        if redis.pttl(key) != -1:  # or gone meanwhile
-            continue
-        read = {
-            b"string": redis.get,
-            b"hash": redis.hgetall,
-            b"set": redis.smembers,
-            b"list": lambda key: redis.lrange(key, 0, -1),
-            b"zset": lambda key: redis.zrange(key, 0, -1, withscores=True),
-        }[redis.type(key)]
-        content[key.decode()] = read(key)
+    for key, kind, read in redis.eval(DUMP, 0):
+        if kind in (b"hash", b"zset"):
+            read = dict(zip(read[::2], read[1::2], strict=True))
+        content[key.decode()] = {*read} if kind == b"set" else read
     for key in content:
         if key.endswith(":generations"):
-            content[key] = {generation for generation, _ in content[key]}
+            content[key] = {*content[key]}
     return content
 
 

@@ -114,6 +114,8 @@ class Machine(RuleBasedStateMachine):
         self.sequences: dict[int, int] = defaultdict(int)
         self.starved: set[int] = set()  # got less than they asked for
         self.hops: dict[bytes, list[str]] = defaultdict(list)  # hosts a request was moved to
+        everything = (self.admission(task, name) for task in TASKS for name in range(NAMES))
+        self.first_hosts = {one.rid: one.host for one in everything}
         self.again: Any = None  # sends the last call again
 
     # -- words ------------------------------------------------------------------------------------
@@ -126,21 +128,22 @@ class Machine(RuleBasedStateMachine):
         return Admission(rid, rank, PAGES[name % len(PAGES)], delay, b"\xff%d" % name)
 
     def host_of(self, rid: bytes) -> str:
-        if self.hops[rid]:
-            return self.hops[rid][-1]
-        return next(
-            self.admission(task, name).host
-            for task in TASKS
-            for name in range(NAMES)
-            if self.admission(task, name).rid == rid
-        )
+        return self.hops[rid][-1] if self.hops[rid] else self.first_hosts[rid]
 
-    def in_flight(self, host: str) -> int:
-        return sum(
-            isinstance(place, int) and rid not in task.fetched and self.host_of(rid) == host
+    def in_flight(self) -> Counter[str]:
+        return Counter(
+            self.host_of(rid)
             for task in self.tasks.values()
             for rid, place in task.pending.items()
+            if isinstance(place, int) and rid not in task.fetched
         )
+
+    def read(self, verb: str, *calls: Any) -> list[Any]:
+        """What Redis answers to one verb with each of the keys, or keys and arguments."""
+        pipeline = self.redis.pipeline(transaction=False)
+        for call in calls:
+            getattr(pipeline, verb)(*(call if isinstance(call, tuple) else (call,)))
+        return pipeline.execute()
 
     def owner(self, rid: bytes) -> str | None:
         partition = self.frontier.store.partition_of(self.host_of(rid))
@@ -318,7 +321,7 @@ class Machine(RuleBasedStateMachine):
             for rid, place in task.places.items():
                 if place == "soon" and self.owner(rid) != "d":
                     task.places[rid] = "ready"
-        flying = {host: self.in_flight(host) for host in HOSTS}
+        flying = self.in_flight()
         for request in claim.requests:
             task = self.tasks[request.task]
             assert task.places[request.rid] == "ready"
@@ -629,7 +632,8 @@ class Machine(RuleBasedStateMachine):
                 assert (counts.duplicates, counts.limited) == (task.duplicates, task.limited)
             parked = {rid for rid, place in task.pending.items() if place == "parked"}
             assert set(self.frontier.parked(number)) == parked
-        kept = [rid for keys in self.frontier.store.keys for rid in self.redis.hkeys(keys("REQ"))]
+        found = self.read("hkeys", *(keys("REQ") for keys in self.frontier.store.keys))
+        kept = [rid for rids in found for rid in rids]
         assert len(kept) == len(set(kept))
         assert set(kept) == pending
 
@@ -640,15 +644,22 @@ class Machine(RuleBasedStateMachine):
             for rid, place in task.pending.items():
                 if isinstance(place, int):
                     held[place].add(rid)
-        for generation in self.generations + self.fenced:
-            rids = [keys("INPROGRESS", generation) for keys in self.frontier.store.keys]
-            assert {rid for key in rids for rid in self.redis.smembers(key)} == held[generation]
+        places = [
+            (one, k) for one in self.generations + self.fenced for k in self.frontier.store.keys
+        ]
+        kept: dict[int, set[bytes]] = defaultdict(set)
+        answers = self.read("smembers", *(keys("INPROGRESS", one) for one, keys in places))
+        for (generation, _), rids in zip(places, answers, strict=True):
+            kept[generation] |= rids
+        assert all(kept[one] == held[one] for one in {*kept, *held})
 
     @invariant()
     def a_slot_of_its_host_is_taken_by_each_fetch(self) -> None:
-        for host in HOSTS:
-            keys = self.frontier.store.keys[self.frontier.store.partition_of(host)]
-            assert int(self.redis.hget(keys("HOST", host), "a") or 0) == self.in_flight(host)
+        store = self.frontier.store
+        names = [store.keys[store.partition_of(host)]("HOST", host) for host in HOSTS]
+        taken = self.read("hget", *((name, "a") for name in names))
+        flying = self.in_flight()
+        assert [int(one or 0) for one in taken] == [flying[host] for host in HOSTS]
 
     @invariant()
     def tries_are_kept(self) -> None:
@@ -662,13 +673,13 @@ class Machine(RuleBasedStateMachine):
                     expected["TRIES", rid] = ",".join([f"{attempts},{deliveries}", *rest]).encode()
                 if kills:
                     expected["KILLS", rid] = str(kills).encode()
-        kept = {
+        places = [(name, keys) for name in ("TRIES", "KILLS") for keys in self.frontier.store.keys]
+        answers = self.read("hgetall", *(keys(name) for name, keys in places))
+        assert expected == {
             (name, rid): row
-            for name in ("TRIES", "KILLS")
-            for keys in self.frontier.store.keys
-            for rid, row in self.redis.hgetall(keys(name)).items()
+            for (name, _), rows in zip(places, answers, strict=True)
+            for rid, row in rows.items()
         }
-        assert kept == expected
 
     @invariant()
     def what_was_admitted_is_known(self) -> None:

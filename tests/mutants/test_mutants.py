@@ -42,24 +42,6 @@ SAMPLES = [
         "test_complete.py::test_the_same_request_twice_in_a_batch",
     ),
     Sample(
-        "release.lua",
-        "if penalty == 1 then add_kill(rid) end",
-        "always",
-        "test_give_back.py::test_who_is_not_blamed_has_killed_nobody",
-    ),
-    Sample(
-        "replay.lua",
-        "call('SADD', FENCED, generation)",
-        "removed",
-        "test_replay.py::test_a_dead_generation_cannot_renew",
-    ),
-    Sample(
-        "_guard.lua",
-        "call('SET', CALL_LOG(client), number, 'EX', CALL_LOG_LASTS)",
-        "removed",
-        "test_eras.py::test_the_loss_of_a_single_call_is_noticed[complete]",
-    ),
-    Sample(
         "_shared.lua",
         "call('ZADD', HOSTS, 'LT', integer(math.ceil(math.max(tonumber(next_time) or 0, "
         "now_ms()))), host)",

@@ -22,7 +22,7 @@ from crawlframe.text.extracted import Extracted
 from tests.node.runner import HTML, URL, Ready, Tasks, items
 
 EXTRACTION = 0.03  # seconds, of the stand-in below
-PAGES = 50
+PAGES = 20
 PARAGRAPH = "A paragraph of an article, which has some length, with <a href=/x>a link</a> in it. "
 PAGE = f"<html lang=en><body><article><h1>Title</h1>{f'<p>{PARAGRAPH * 3}</p>' * 100}</article>"
 

@@ -14,6 +14,7 @@ import pytest
 from django.utils.autoreload import file_changed
 
 from crawlframe.node.code import Code
+from crawlframe.node.supervisor import watcher
 from crawlframe.node.supervisor.watcher import TreeReloader, signature
 from tests.conftest import CHECKOUT
 
@@ -67,8 +68,10 @@ Watching = Callable[[list[Path], list[Path]], Told]
 
 
 @pytest.fixture(params=[False, True], ids=["kernel", "polling"])
-def watching(request: pytest.FixtureRequest) -> Iterator[Watching]:
+def watching(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watching]:
     """``watching(trees, single files)``: a running watch."""
+    monkeypatch.setattr(watcher, "POLL_MS", 20)
+    monkeypatch.setattr(watcher, "SCAN_EVERY", 0.2)
     running: list[Told] = []
 
     def watch(trees: list[Path], singles: list[Path]) -> Told:

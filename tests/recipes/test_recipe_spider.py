@@ -99,7 +99,7 @@ def test_a_regular_expression_that_backtracks_ends(
     pattern: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is an expression of a recipe; a match that does end is found."""
-    monkeypatch.setattr(converters, "SECONDS", 0.2)
+    monkeypatch.setattr(converters, "SECONDS", 0.1)
     link = f"/{'a' * 200}!"
     html = f'<p>{"a" * 5000}!</p><a href="{link}">x</a>'
     ways: list[dict[str, Any]] = [

@@ -17,7 +17,9 @@ def best(site: Site, budget: float) -> float:
     return site.fresh(shares(site.rates, site.importance, budget))
 
 
-@pytest.mark.parametrize(("share", "least"), [(0.05, 0.466), (0.2, 0.654)])
+@pytest.mark.parametrize(
+    ("share", "least"), [pytest.param(0.05, 0.466, marks=pytest.mark.long), (0.2, 0.654)]
+)
 def test_freshness_is_near_the_optimum_though_rates_are_unknown(share: float, least: float) -> None:
     site = Site.of()
     budget = share * sum(site.rates)

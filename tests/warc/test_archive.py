@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from crawlframe.errors import ArchiveError, RecordElsewhere, RecordGone
+from crawlframe.files import s3_client
 from crawlframe.files.s3_client import PART
 from crawlframe.warc import S3Archive, records_in
 from crawlframe.warc import archive as of_archive
@@ -97,7 +98,10 @@ def test_what_never_arrived_is_gone(
         ours.read(place)
 
 
-def test_a_segment_stays_until_it_has_arrived(s3: S3Server, tmp_path: Path) -> None:
+def test_a_segment_stays_until_it_has_arrived(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3_client, "TRIES", 1)
     archive = archive_of(tmp_path, "node-1")
     segments = writer(archive.directory)
     [place] = segments.append([page(1)])

@@ -120,7 +120,7 @@ class PageRecorder:
     identity: Identity | None = None
     pick: Callable[[str], ChosenProxy | None] = lambda choice: None
     say: Callable[[str], None] = print
-    pause: float = PAUSE
+    pause = PAUSE  # no field: of all recorders
 
     def record(self, pages: int) -> Made:
         """Returns the recording, which is written. Raises NotRecorded, ArgumentError,

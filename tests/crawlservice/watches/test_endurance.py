@@ -27,8 +27,6 @@ from crawlservice.watches.group import groups_of
 from tests.crawlservice.watches.conftest import Site
 from tests.crawlservice.watches.test_rounds import like, page
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
-
 Ahead = Callable[..., None]
 UNLIMITED = 1e6  # requests per day
 
@@ -180,6 +178,7 @@ def test_a_watch_that_is_broken_does_not_hold_up_the_others(
     assert bad.problem == ""
 
 
+@pytest.mark.databases("postgres")  # SQLite has no locks of rows
 @pytest.mark.skipif("connection.vendor == 'sqlite'", reason="it has no locks of rows")
 def test_the_steward_does_not_wait_for_a_worker(site: Site, watch: Watch, ahead: Ahead) -> None:
     ahead(days=1)

@@ -229,6 +229,7 @@ def test_a_sitemap_makes_pages_due(site: Site, ahead: Ahead) -> None:
 # -- the budget -----------------------------------------------------------------------------------
 
 
+@pytest.mark.databases("sqlite")  # days of rounds, whose SQL other tests run on both
 def test_the_budget_is_kept(site: Site, ahead: Ahead) -> None:
     site.use(like(Revisit(budget=48)))
     site.links["start"] = [f"p{n}" for n in range(60)]
@@ -256,6 +257,7 @@ def test_the_budget_of_a_host_is_kept(site: Site, ahead: Ahead) -> None:
     assert len(site.all_rounds(watch)) > 30
 
 
+@pytest.mark.databases("sqlite")
 def test_levels_and_priors_are_learned(site: Site, ahead: Ahead) -> None:
     site.use(like(Revisit(budget=120)))
     site.links["start"] = [f"p{n}" for n in range(20)]
