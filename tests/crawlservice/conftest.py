@@ -81,9 +81,9 @@ def service(orm: str, redis_client: Redis, redis_url: str) -> Iterator[Frontier]
 def few_chores(service: Frontier, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stewards look after nodes, tasks and hosts only: the other chores take most of a round, and
     of what fails in them such a test sees nothing."""
-    from crawlservice.chores import registry
+    from crawlservice.chores import chore
 
-    monkeypatch.setattr(registry, "FEATURES", ("steward", "tasks", "hosts", "ledger"))
+    monkeypatch.setattr(chore, "FEATURES", ("steward", "tasks", "hosts", "ledger"))
 
 
 @pytest.fixture
