@@ -17,7 +17,7 @@ from crawlframe.recipes.reading import from_data
 from crawlframe.recipes.recipe import as_data, as_text
 from crawlframe.recipes.stored import recipe_of_stored
 from crawlservice.admin.recipes import recipes
-from crawlservice.admin.recipes.form import Forms
+from crawlservice.admin.recipes.input import Forms
 from crawlservice.models import Action, Recipe, RecipeVersion, Task
 from crawlservice.recipes import current
 from crawlservice.recipes.current import masked_text

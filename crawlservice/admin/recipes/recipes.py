@@ -26,7 +26,8 @@ from crawlservice.accounts.journal import by, record
 from crawlservice.accounts.roles import may_submit
 from crawlservice.admin.parts.columns import Owner
 from crawlservice.admin.parts.keyset import row_number
-from crawlservice.admin.recipes.form import Forms, converters, initial_of
+from crawlservice.admin.recipes.form import converters, initial_of
+from crawlservice.admin.recipes.input import Forms
 from crawlservice.admin.tasks.submit_page import submit_at_once
 from crawlservice.display import moment
 from crawlservice.models import Recipe, RecipeVersion
