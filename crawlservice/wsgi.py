@@ -8,7 +8,7 @@ from django.core.management.commands.runserver import naiveip_re
 from django.core.wsgi import get_wsgi_application
 
 from crawlframe.errors import ConfigError
-from crawlservice.api.parts import errors
+from crawlservice.api.parts import shutdown
 from crawlservice.security import exposure
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlservice.settings")
@@ -33,4 +33,4 @@ def _of_runserver(words: Iterable[str]) -> list[str]:
 if not exposure.is_checked():
     _check()
 application = get_wsgi_application()
-errors.listen()
+shutdown.listen()

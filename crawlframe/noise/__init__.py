@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from crawlframe.noise.density import Density
 from crawlframe.noise.quarter import QuarterRule
-from crawlframe.noise.template import LinkReport, NoiseFilter, TemplateLinks, judge
+from crawlframe.noise.report import LinkReport, NoiseFilter, judge
+from crawlframe.noise.template import TemplateLinks
 
 if TYPE_CHECKING:
     from crawlframe.noise.families import URLFamilies

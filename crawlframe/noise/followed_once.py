@@ -9,7 +9,8 @@ from crawlframe.base.urls import host_of
 from crawlframe.errors import TooComplex, TooDeep
 from crawlframe.markup.page_links import LinkedPage
 from crawlframe.noise.page import PageLinks
-from crawlframe.noise.template import HOSTS, LINKS, PAGES, REASON, TemplateLinks, judge, keys_of
+from crawlframe.noise.report import judge
+from crawlframe.noise.template import HOSTS, LINKS, PAGES, REASON, TemplateLinks, keys_of
 
 SAMPLES = 5  # links of a template that the log names
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from crawlframe.files.saved_file import SavedFile
     from crawlframe.markup.structured_data import PageData
-    from crawlframe.noise.template import LinkReport
+    from crawlframe.noise.report import LinkReport
     from crawlframe.response.stored_page import NearDuplicate, StoredPage
     from crawlframe.robots.tdmrep import Reservation
     from crawlframe.robots.usage import Usage

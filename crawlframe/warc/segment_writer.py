@@ -22,7 +22,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from crawlframe.errors import ArchiveError
-from crawlframe.warc.reading import compress, members, next_member
+from crawlframe.warc.gzip_members import compress, members, next_member
 from crawlframe.warc.records import Capture, CapturePlace, of_capture, of_file
 
 WARC = b"WARC/1.1\r\n"

@@ -23,7 +23,7 @@ from crawlframe.fetch.names.address_guard import AddressGuard
 from crawlframe.fetch.requests.checked_adapter import CheckedAdapter, resolve_by_system
 from crawlservice.alerts.kinds import BadRule
 from crawlservice.models import Severity
-from crawlservice.security.sealing import scrubbed
+from crawlservice.security.masking import scrubbed
 
 try:
     import apprise

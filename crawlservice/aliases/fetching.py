@@ -32,7 +32,7 @@ from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.robots.state import MAX_ORIGIN
 from crawlframe.spider.settings import SpiderSettings
-from crawlservice.identity.papers import PageRobots
+from crawlservice.identity.page_robots import PageRobots
 from crawlservice.models import ORDERED, Host, KeptPage, Task
 from crawlservice.pages.bodies import batches, read
 

@@ -14,10 +14,11 @@ from django.db import DatabaseError, connection
 from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Header, Query, Router
 
-from crawlservice.api.parts import errors
+from crawlservice.api.parts import shutdown
 from crawlservice.api.parts.auth import Bearer
 from crawlservice.api.parts.errors import READING, ApiError
-from crawlservice.api.parts.schemas import MAX_ID, TEXT, Outcome
+from crawlservice.api.parts.paging import MAX_ID, TEXT
+from crawlservice.api.parts.schemas import Outcome
 from crawlservice.models import SPIDER, Event
 from crawlservice.tasks import labels
 from crawlservice.webhooks import deliveries
@@ -110,7 +111,7 @@ class Stream:
     def __iter__(self) -> Iterator[bytes]:
         ends = time.monotonic() + STREAM_SECONDS
         beat = 0.0  # at once, so that a reader that connects again knows where it was
-        while time.monotonic() < ends and not errors.is_requested():
+        while time.monotonic() < ends and not shutdown.is_requested():
             try:
                 found = deliveries.after(self._last)
             except DatabaseError:
@@ -125,7 +126,7 @@ class Stream:
                 yield f": beat\nid: {self._last}\n\n".encode()
                 beat = time.monotonic() + BEAT
             if not found:
-                errors.wait(POLL)
+                shutdown.wait(POLL)
 
     def _is_wanted(self, event: Event) -> bool:
         return (

@@ -9,16 +9,8 @@ from ninja import Path, Router, Status
 
 from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING
-from crawlservice.api.parts.schemas import (
-    TEXT,
-    After,
-    EraOut,
-    ErasOut,
-    Limit,
-    NodeOut,
-    NodesOut,
-    newest_first,
-)
+from crawlservice.api.parts.paging import TEXT, After, Limit, newest_first
+from crawlservice.api.parts.schemas import EraOut, ErasOut, NodeOut, NodesOut
 from crawlservice.models import Era
 from crawlservice.monitoring import lives, nodes
 

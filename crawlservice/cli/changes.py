@@ -8,7 +8,8 @@ from typing import Any
 
 from crawlservice.cli.terminal import plain
 from crawlservice.models import ParsedPage, Task
-from crawlservice.reparse.submission import changes, in_words, reparse_of
+from crawlservice.reparse.changes import changes
+from crawlservice.reparse.submission import in_words, reparse_of
 
 MAX_PAGES = 5  # pages
 FIELDS = 30

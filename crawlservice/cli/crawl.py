@@ -2,45 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import os
-import select
 import shlex
-import shutil
-import signal
-import socket
-import subprocess
 import sys
-import tempfile
-import termios
-from collections import deque
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext, suppress
+from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 from rich.console import Console
 
 from crawlframe.base.program import command
-from crawlframe.code.registry import Registry, find_package
+from crawlframe.code.registry import find_package
 from crawlframe.code.version import code_version
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
 from crawlframe.load_spiders import load_spiders
-from crawlframe.shell.prompt import completion, lend
-from crawlframe.shell.shell import SOCKET
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.accounts.journal import change, record
+from crawlservice.cli.local_node import LocalNode, NodeEnded
 from crawlservice.cli.named_spider import NamedSpiders
+from crawlservice.cli.prompt import PromptServer, wants_prompts
 from crawlservice.cli.report import report
 from crawlservice.cli.secret_input import ASKED, with_secrets
-from crawlservice.cli.terminal import plain, watch
+from crawlservice.cli.terminal import watch
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Task
-from crawlservice.project import manage_command
 from crawlservice.tasks import overrides
 from crawlservice.tasks.arguments import spider_arguments
 from crawlservice.tasks.arguments.secrets import has_secrets
@@ -49,12 +39,6 @@ from crawlservice.tasks.progress import outcomes
 from crawlservice.tasks.progress.progress import Progress
 from crawlservice.tasks.results.export import check_target, export, place_of
 from crawlservice.tasks.submit import pause, submit
-
-KILL_AFTER = 15.0  # seconds beyond the grace time
-SETTLE = 3.0  # seconds for a node to notice that nothing is left to do
-LAST_LINES = 20
-STOPS = ("crawlframe.shell", "breakpoint(")  # in the source of spiders that open a prompt
-DAY = 86_400  # seconds: nobody is in a hurry at a prompt
 
 
 class CrawlFailed(CrawlframeError):
@@ -253,189 +237,3 @@ def _code_here() -> str:
     spiders = find_package(settings.CRAWLFRAME.spiders)
     parts = (settings.BASE_DIR / name for name in ("crawlframe", "crawlservice", "manage.py"))
     return code_version(spiders, engine=[p for p in parts if p.exists()]) if spiders else ""
-
-
-class PromptServer:
-    """Listens on a socket in a directory that only this user can enter. ``ask`` reads a line from
-    the terminal, ``write`` writes to it; ``terminal`` are the descriptors of its input and output,
-    for a worker that has a better prompt."""
-
-    def __init__(
-        self,
-        ask: Callable[[str], str] = input,
-        write: Callable[[str], object] = sys.stdout.write,
-        terminal: tuple[int, int] = (0, 1),
-    ) -> None:
-        self._ask = ask
-        self._write = write
-        self._terminal = terminal
-        self._place = Path(tempfile.mkdtemp(prefix="crawlframe-"))
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.bind(str(self._place / "prompt"))
-        self._socket.listen()
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """For the node whose callbacks may stop."""
-        return {SOCKET: str(self._place / "prompt"), "CRAWLFRAME_DEADLINE": str(DAY)}
-
-    def __enter__(self) -> PromptServer:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._socket.close()
-        shutil.rmtree(self._place, ignore_errors=True)
-
-    @property
-    def waits(self) -> bool:
-        """Whether a callback has stopped and waits for somebody."""
-        return bool(select.select([self._socket], [], [], 0)[0])
-
-    def serve(self) -> None:
-        """Serves the callback that has waited the longest, until its prompt is left or its worker
-        has died."""
-        line, _ = self._socket.accept()
-        coding: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogatepass"}
-        with line, line.makefile("r", **coding) as heard, suppress(OSError):
-
-            def completed(text: str, state: int) -> str | None:
-                _send(line, {"complete": text, "state": state})
-                found = json.loads(heard.readline() or "{}").get("found")
-                return found and plain(found)
-
-            for message in iter(heard.readline, ""):
-                match json.loads(message):
-                    case {"write": str(text)}:
-                        self._write(plain(text))
-                    case {"ask": str(prompt)}:
-                        with completion(completed):
-                            _send(line, self._answer(prompt))
-                    case {"lend": True}:
-                        self._lend(line, heard)
-
-    def _lend(self, line: socket.socket, heard: TextIO) -> None:
-        """Waits while a prompt in the worker has the terminal, and leaves that as it was."""
-        before = termios.tcgetattr(self._terminal[0])
-        try:
-            lend(line, self._terminal)
-            heard.read()
-        finally:
-            termios.tcsetattr(self._terminal[0], termios.TCSADRAIN, before)
-
-    def _answer(self, prompt: str) -> dict[str, object]:
-        try:
-            return {"line": self._ask(prompt)}
-        except EOFError:
-            self._write("\n")
-            return {"end": True}
-        except KeyboardInterrupt:
-            return {"interrupt": True}
-
-
-def _send(line: socket.socket, message: dict[str, object]) -> None:
-    line.sendall(f"{json.dumps(message)}\n".encode())
-
-
-def wants_prompts(registry: Registry, package: str) -> bool:
-    """Whether the source of the spiders, or of modules that they import, names `inspect`'s
-    module or calls breakpoint()."""
-    directory = find_package(package)
-    files = [*registry.files, *(directory.rglob("*.py") if directory else ())]
-    texts = (_text(path) for path in files if path.suffix == ".py")
-    return any(word in text for text in texts for word in STOPS)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
-
-
-class NodeEnded(CrawlframeError):
-    """The crawling process ended before its task did."""
-
-
-class LocalNode:
-    """A child process in a session of its own, so that Ctrl-C reaches only its owner, who stops it
-    gracefully. It logs to ``var/log/<label>.log``."""
-
-    def __init__(
-        self,
-        label: str,
-        node: str,
-        *,
-        workers: int | None = None,
-        concurrency: int | None = None,
-        env: dict[str, str] | None = None,
-    ) -> None:
-        self.log = settings.VAR_DIR / "log" / f"{label}.log"
-        self.command = [*manage_command(), "runcrawler", "--once", "--node", node]
-        if workers is not None:
-            self.command += ["--workers", str(workers)]
-        if concurrency is not None:
-            self.command += ["--concurrency", str(concurrency)]
-        self.env = {**os.environ, **(env or {})}
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> LocalNode:
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                self.command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=self.env,
-                start_new_session=True,
-            )
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.stop()
-
-    def exit_code(self) -> int | None:
-        """None while it runs."""
-        return self.process.poll() if self.process else None
-
-    def settle(self) -> None:
-        """Lets it end by itself, which it does when no task is left."""
-        if self.process is not None:
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(SETTLE)
-
-    def stop(self) -> None:
-        """Asks it to stop and waits; unfinished requests are given back. Ctrl-C while waiting asks
-        again, which makes it stop sooner."""
-        process = self.process
-        if process is None:
-            return
-        stop_timeout = settings.CRAWLFRAME.grace + KILL_AFTER
-        while process.poll() is None:
-            try:
-                process.send_signal(signal.SIGTERM)
-                process.wait(stop_timeout)
-            except KeyboardInterrupt:
-                continue
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-    def ended_early(self, what: str) -> NodeEnded:
-        """The error to raise when it ended while ``what`` was still to do."""
-        code = self.exit_code()
-        how = f"was killed by signal {-code}" if code and code < 0 else f"ended with code {code}"
-        lines = last_lines(self.log) or ["(nothing)"]
-        return NodeEnded(
-            f"the node {how} while {what}. Last lines of its log {self.log}:\n  "
-            + "\n  ".join(lines)
-        )
-
-
-def last_lines(path: Path, count: int = LAST_LINES) -> list[str]:
-    """The end of a text file; empty when there is none."""
-    try:
-        with path.open(errors="replace") as file:
-            return [line.rstrip() for line in deque(file, maxlen=count)]
-    except OSError:
-        return []

@@ -23,7 +23,7 @@ from crawlframe.shell.prompt import open_prompt
 from crawlframe.shell.shell import view
 from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.spider import Spider, read_settings
-from crawlservice.identity.papers import PageRobots
+from crawlservice.identity.page_robots import PageRobots
 
 
 @dataclass

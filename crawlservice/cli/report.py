@@ -32,7 +32,7 @@ from crawlservice.tasks.progress.layers import in_words, waits_for_hand
 from crawlservice.tasks.progress.layers import of_task as layers_of
 from crawlservice.tasks.progress.progress import Progress, read, yielded
 from crawlservice.tasks.progress.stats import TaskStats, of_tasks
-from crawlservice.tasks.results.error_groups import pages_by_version
+from crawlservice.tasks.results.versions import pages_by_version
 from crawlservice.tasks.stored_limits import limits_as_written, obeys_robots
 
 EXAMPLES = 3  # URLs named per reason

@@ -3,7 +3,6 @@ because the worker that saved them died. Safe while crawls run: see rows.py."""
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
@@ -21,7 +20,6 @@ from crawlservice.connections import clock
 from crawlservice.files.download import store
 from crawlservice.models import PageFile, StoredFile, Task
 
-READ = 1 << 20  # bytes at a time
 BATCH = 200  # files looked at, or deleted, at a time
 NOBODY = UUID(int=0)
 log = logging.getLogger(__name__)
@@ -106,30 +104,3 @@ def prune_old() -> bool:
         log.warning("files that no page names are kept: %s", error)
         return False
     return gone.files == BATCH
-
-
-def problems(*, contents: bool = False) -> Iterator[str]:
-    """What is wrong with files that pages name, a sentence for each. ``contents``: all are read and
-    hashed. Raises StoreError."""
-    for file in StoredFile.objects.order_by("pk").iterator(chunk_size=1000):
-        problem = _problem(file, contents)
-        # Asked afterwards: it may have been pruned meanwhile.
-        if problem and (page := PageFile.objects.filter(file=file).first()):
-            yield f"{file.pk}: {problem}; page {page.rid} of task {page.task_id}: {page.url}"
-
-
-def _problem(file: StoredFile, contents: bool) -> str:
-    size = store().size(file.pk)
-    if size is None:
-        return "missing"
-    if size != file.size:
-        return f"has {size} bytes instead of {file.size}"
-    return "has another content" if contents and _digest(file.pk) != file.pk else ""
-
-
-def _digest(sha256: str) -> str:
-    digest = hashlib.sha256()
-    with store().open(sha256) as file:
-        while chunk := file.read(READ):
-            digest.update(chunk)
-    return digest.hexdigest()

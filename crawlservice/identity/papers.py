@@ -1,12 +1,7 @@
-"""Papers: what nodes, and commands that fetch, get of our identity.
-
-The robots.txt of a page that a command fetches. It is read for this page, and nothing is kept:
-what a person does once is no crawl.
-"""
+"""Papers: what nodes, and commands that fetch, get of our identity."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -14,24 +9,14 @@ from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 
 from crawlframe.base.secret import Secret
-from crawlframe.conf import Settings
-from crawlframe.errors import ConfigError, RobotsForbidden, RobotsUnread
+from crawlframe.errors import ConfigError
 from crawlframe.identity.credentials import Credential, check_credential, check_host
 from crawlframe.identity.identity import Identity, Papers
-from crawlframe.request.request import Request
-from crawlframe.response.response import Response
-from crawlframe.robots.judge import judge
-from crawlframe.robots.reading import MAX_FILE, read
-from crawlframe.robots.rules import Rules, origin_of
-from crawlframe.robots.state import RobotsState
-from crawlframe.robots.token import product_token
-from crawlframe.spider.settings import SpiderSettings
 from crawlservice.accounts.journal import record
 from crawlservice.identity.bot_keys import check, published, signing_key
 from crawlservice.models import HostCredential
 from crawlservice.security.sealing import seal, unseal
 
-Fetch = Callable[[Request, SpiderSettings], Awaitable[Response]]
 COLUMNS = ("host", "scheme", "user", "sealed_secret", "http")
 
 
@@ -106,41 +91,3 @@ def remove(host: str) -> bool:
         if gone:
             record("delete credential", command=True, host=name)
     return bool(gone)
-
-
-class PageRobots:
-    """Checks the URLs that are sent for one page. ``rules`` are those of the last one."""
-
-    def __init__(self, settings: Settings, fetch: Fetch, user_agent: str = "") -> None:
-        """``fetch``: that of a Downloader. ``user_agent``: the spider's own; "" for that of the
-        settings."""
-        self.rules = Rules()
-        self._settings = settings
-        self._fetch = fetch
-        self._user_agent = user_agent or settings.user_agent
-        self._known: dict[str, Rules] = {}
-
-    async def __call__(self, url: str) -> None:
-        """Raises RobotsForbidden, and RobotsUnread if the file cannot be read."""
-        origin = origin_of(url)
-        if origin not in self._known:
-            self._known[origin] = await self._read(origin)
-        self.rules = self._known[origin]
-        token = product_token(self._user_agent)
-        if not self.rules.allows(url):
-            raise RobotsForbidden(f"{origin}/robots.txt forbids {url} to {token}")
-
-    async def _read(self, origin: str) -> Rules:
-        limits = SpiderSettings(max_body=MAX_FILE, cookies=False)
-
-        async def transfer(url: str) -> Response:
-            headers = {"User-Agent": self._user_agent}
-            return await self._fetch(Request(url, headers=headers, redirects=0), limits)
-
-        token = product_token(self._user_agent)
-        state = judge(
-            RobotsState(), await read(origin, transfer), 1.0, token, self._settings.max_crawl_delay
-        )
-        if not state.is_known(1.0):
-            raise RobotsUnread(origin, state.reason, state.note, 0.0)
-        return Rules(origin, state.text, token)

@@ -16,7 +16,7 @@ from crawlframe.items.encode import clean_text
 from crawlframe.run.outcome import NO_ERRORS, Outcome, Verdict
 from crawlframe.run.participant import Participant
 from crawlservice.models import VERSION, ErrorGroup, Task
-from crawlservice.models.ledger import EXCEPTION, PLACE, REASON
+from crawlservice.models.error import EXCEPTION, PLACE, REASON
 
 FRAME = re.compile(r'^  File "(.+)", line \d+, in (.+)$', re.MULTILINE)
 # The last line of a traceback that is not indented and begins with a name: its type.

@@ -1,8 +1,4 @@
-"""Who may do what: the tokens of programs, and the journal of all actions.
-
-Who we are to the sites that are crawled: the keys that sign requests, and the credentials of
-hosts. Secrets are sealed (security/sealing.py).
-"""
+"""Who may do what: the tokens of programs, and the journal of all actions."""
 
 from __future__ import annotations
 
@@ -11,10 +7,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.models.task import Task, user_key
-
-VIEW_NAME = 60  # characters
-QUERY = 1000  # characters of the filters
+from crawlservice.models.task import Task
 
 
 class Token(models.Model):
@@ -114,89 +107,3 @@ class SetupLink(models.Model):
 
     def __str__(self) -> str:
         return f"until {self.expires_at:%Y-%m-%d %H:%M}"
-
-
-class SavedView(models.Model):
-    """Filters that a user keeps, for themselves or for all."""
-
-    # Without a constraint: an older process deletes users without knowing this table.
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.CASCADE, db_constraint=False, verbose_name=_("user")
-    )
-    name = models.CharField(_("name"), max_length=VIEW_NAME)
-    query = models.CharField(_("filters"), max_length=QUERY, blank=True)
-    shared = models.BooleanField(_("shared"), default=False, help_text=_("everybody sees it"))
-    created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
-
-    class Meta:
-        verbose_name = _("saved view")
-        verbose_name_plural = _("saved views")
-        ordering = ("name", "id")
-        constraints = (models.UniqueConstraint(fields=("user", "name"), name="saved_view_once"),)
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class BotKey(models.Model):
-    """An Ed25519 key of the directory. Of those that have started, the one that started last
-    signs."""
-
-    name = models.CharField(max_length=43, unique=True, help_text="JWK thumbprint")
-    public = models.CharField(max_length=43, help_text="as the JWK has it in x")
-    sealed_private = models.TextField(editable=False)
-    created_at = models.DateTimeField(db_default=Now())
-    starts_at = models.DateTimeField(help_text="when it begins to sign")
-    retired_at = models.DateTimeField(null=True, help_text="since when it is not published")
-
-    class Meta:
-        verbose_name = "key"
-        verbose_name_plural = "keys"
-        ordering = ("starts_at", "pk")
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class HostCredential(models.Model):
-    """With which name and secret requests to a host are authenticated (HTTP authentication)."""
-
-    class Scheme(models.TextChoices):
-        BASIC = "basic", "basic"
-        DIGEST = "digest", "digest"
-        BEARER = "bearer", "bearer"
-
-    host = models.CharField(
-        _("host"),
-        max_length=255,
-        unique=True,
-        help_text=_(
-            "such as www.example.com, with its port if that is not the usual one; *.example.com: "
-            "all hosts below that domain"
-        ),
-    )
-    scheme = models.CharField(_("scheme"), max_length=6, choices=Scheme, default=Scheme.BASIC)
-    user = models.CharField(
-        _("user name"),
-        max_length=255,
-        blank=True,
-        default="",
-        help_text=_("empty for bearer, which has only a token"),
-    )
-    sealed_secret = models.TextField(editable=False)
-    http = models.BooleanField(
-        _("also over http"),
-        default=False,
-        help_text=_("also sent unencrypted, where others can read it"),
-    )
-    note = models.CharField(_("note"), max_length=200, blank=True, default="")
-    by = user_key(_("last changed by"), editable=False, help_text=_("empty: a command"))
-    changed_at = models.DateTimeField(_("changed"), auto_now=True)
-
-    class Meta:
-        verbose_name = _("credential")
-        verbose_name_plural = _("credentials")
-        ordering = ("host",)
-
-    def __str__(self) -> str:
-        return self.host

@@ -12,18 +12,16 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from crawlservice.quality.deviation import (
+from crawlservice.quality.deviation import Deviation, difference, text_difference
+from crawlservice.quality.limits import (
     LETTERS,
     LETTERS_N,
     RULES,
     WORDS,
-    Deviation,
-    difference,
     evidence,
     highest,
     is_beyond,
     limits_of,
-    text_difference,
 )
 from crawlservice.quality.metrics import Key, Metric, metrics
 from crawlservice.quality.norms import Norm, Norms

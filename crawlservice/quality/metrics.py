@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from crawlservice.quality.profile import FREQUENT, Content, FieldContent, LogHistogram
+from crawlservice.quality.profile import Content, FieldContent
+from crawlservice.quality.sketch import FREQUENT, LogHistogram
 
 MIN_COUNT = 5  # values from which a share says something
 LEAST_MEDIAN = 20

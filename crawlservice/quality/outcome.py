@@ -14,8 +14,8 @@ from crawlservice.models.quality import FIELD
 from crawlservice.models.task import REASON
 from crawlservice.quality.deviation import Deviation
 from crawlservice.quality.history import History
-from crawlservice.quality.profile import hash_of
 from crawlservice.quality.run import RunStats
+from crawlservice.quality.sketch import hash_of
 from crawlservice.quality.texts import is_broken
 from crawlservice.quality.wording import sentence_of
 from crawlservice.tasks.results.item_filter import is_empty

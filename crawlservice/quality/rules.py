@@ -9,23 +9,21 @@ from itertools import chain, pairwise
 from statistics import stdev
 
 from crawlframe.base.expect import Expect
-from crawlservice.quality.deviation import (
+from crawlservice.quality.deviation import Deviation, difference, text_difference
+from crawlservice.quality.latest import of_latest, with_scatter
+from crawlservice.quality.limits import (
     LETTERS,
     LETTERS_N,
     PART_SHARE,
     RULES,
     SPREADS,
     WORDS,
-    Deviation,
     Limits,
-    difference,
     highest,
     is_beyond,
     limits_of,
     lowest,
-    text_difference,
 )
-from crawlservice.quality.latest import of_latest, with_scatter
 from crawlservice.quality.metrics import Key, Metric, metrics
 from crawlservice.quality.norms import Norm, Norms, Totals, norm_of
 from crawlservice.quality.profile import Content

@@ -2,27 +2,21 @@
 field; nothing is stored.
 
 It runs in a process of its own (crawlservice/cli/try_recipe.py): a pattern that never ends, or a
-page that upsets a parser, costs nothing but that process.
-
-Preview: a fetched page as it may be shown in the admin: its text and structure, nothing that
-runs, loads or leads anywhere. What a recipe finds on it is marked.
-"""
+page that upsets a parser, costs nothing but that process."""
 
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from crawlframe.base.urls import hostname_of, is_within
 from crawlframe.errors import CrawlframeError
 from crawlframe.recipes.extraction import (
-    MARKUP,
     Scope,
     filled,
     links_of,
@@ -31,26 +25,12 @@ from crawlframe.recipes.extraction import (
     scopes,
     select,
 )
-from crawlframe.recipes.recipe import PLAIN, Field, Recipe, Select, as_data
+from crawlframe.recipes.recipe import PLAIN, Field, Recipe, as_data
 from crawlframe.recipes.spider import RecipeSpider, spider_of
 from crawlframe.recipes.stored import MODULE
 from crawlframe.response.response import Response
+from crawlservice.recipes.preview import mark, shown
 
-MAX_SHOWN = 1 << 20  # characters of markup
-MARK = "data-cf-field"  # the names of the fields that an element is a value of
-PART = "data-cf-part"  # on each part of the page that is one item
-REMOVED = (
-    "script", "style", "link", "meta", "base", "iframe", "frame", "frameset", "object", "embed",
-    "applet", "noscript", "template", "svg", "math", "audio", "video", "source", "track", "canvas",
-    "portal", "dialog", "title",
-)  # fmt: skip
-INERT = {
-    "form": "div", "button": "span", "input": "span", "select": "span", "option": "span",
-    "textarea": "span", "img": "span",
-}  # fmt: skip
-KEPT = frozenset({"id", "class", "colspan", "rowspan", "dir", "lang", "title", MARK, PART})
-# What an expression ends in when it selects a text or an attribute of an element.
-_ENDS = re.compile(r"\s*::(?:text|attr\([^)]*\))\s*$|/(?:/?text\(\)|@[\w:-]+)\s*$")
 Fetch = Callable[[RecipeSpider, str], Response]
 PROCESS = "crawlservice.cli.try_recipe"
 SECONDS = 40  # that a trial may take, with the page of details
@@ -237,92 +217,3 @@ def _first_url(recipe: Recipe) -> str:
 def _told(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}…"
-
-
-def mark(response: Response, each: Select | None, fields: dict[str, Field]) -> None:
-    """Marks what ``each`` and the fields select, in the tree of the page."""
-    if response.kind not in MARKUP:
-        return
-    parts = [response.selector]
-    if each is not None:
-        parts = list(_selected(response.selector, each)) if not each.jmespath else []
-        for part in parts:
-            _add(part, PART, "1")
-    for part in parts:
-        for name, field in fields.items():
-            for node in _selected(part, field):
-                _add(node, MARK, name)
-
-
-def shown(response: Response) -> str:
-    """The markup to show; that of a text file is its text. "" when it is not text, or too long."""
-    from lxml import etree, html
-
-    if response.kind not in MARKUP:
-        return "" if response.kind == "binary" else _as_text(response.text[:MAX_SHOWN])
-    root = response.selector.root
-    if not isinstance(root, etree._Element) or _local(root) in REMOVED:
-        return ""
-    for element in [*root.iter()]:
-        if not isinstance(element.tag, str) or _local(element) in REMOVED:
-            _drop(element)
-    for element in root.iter():
-        _disarm(element)
-    text: str = html.tostring(root, encoding="unicode", doctype="<!doctype html>")
-    return text if len(text) <= MAX_SHOWN else ""
-
-
-def _selected(node: Any, part: Any) -> Iterable[Any]:
-    if part.css:
-        return node.css(_ENDS.sub("", part.css) or "*")  # type: ignore[no-any-return]
-    if part.xpath:
-        try:
-            return node.xpath(_ENDS.sub("", part.xpath) or ".")  # type: ignore[no-any-return]
-        except ValueError:  # what is left is no expression; the whole one has been evaluated
-            return ()
-    return ()
-
-
-def _add(node: Any, attribute: str, word: str) -> None:
-    element = node.root
-    if not hasattr(element, "attrib"):
-        return
-    words = element.get(attribute, "").split()
-    if word not in words:
-        element.set(attribute, " ".join([*words, word]))
-
-
-def _disarm(element: Any) -> None:
-    name = _local(element)
-    if name in INERT:
-        words = element.get("alt") or element.get("value") or element.get("placeholder")
-        if words and not element.text:
-            element.text = words
-        element.tag = INERT[name]
-        element.set("class", f"{element.get('class', '')} cf-was-{name}".strip())
-    for attribute in element.attrib:
-        if attribute not in KEPT:
-            del element.attrib[attribute]
-
-
-def _drop(element: Any) -> None:
-    parent = element.getparent()
-    if parent is None:
-        return
-    before = element.getprevious()
-    if element.tail:
-        if before is not None:
-            before.tail = (before.tail or "") + element.tail
-        else:
-            parent.text = (parent.text or "") + element.tail
-    parent.remove(element)
-
-
-def _local(element: Any) -> str:
-    return str(element.tag).rpartition("}")[2].lower()
-
-
-def _as_text(text: str) -> str:
-    from html import escape
-
-    return f"<!doctype html><pre>{escape(text)}</pre>"

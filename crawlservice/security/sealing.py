@@ -4,21 +4,16 @@ reveals nothing."""
 
 from __future__ import annotations
 
-import re
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator
 from functools import lru_cache
-from urllib.parse import unquote
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
 
-from crawlframe.base.secret import MASK
 from crawlframe.errors import ConfigError
 
-MIN_CHARS = 4  # characters of a part of an address that is masked in texts
 PURPOSE = b"crawlframe sealed secrets 1"
 
 
@@ -57,20 +52,3 @@ def _box() -> MultiFernet:
 def _key(secret: str) -> Fernet:
     derived = HKDF(algorithm=SHA256(), length=32, salt=None, info=PURPOSE).derive(secret.encode())
     return Fernet(urlsafe_b64encode(derived))
-
-
-def scrubbed(text: str, address: str) -> str:
-    """The text without what may be secret in a target's address: an answer, or an error message,
-    may repeat it."""
-    for part in sorted({*_parts(address)}, key=len, reverse=True):
-        text = text.replace(part, MASK)
-    return text
-
-
-def _parts(address: str) -> Iterator[str]:
-    """The words of an address, encoded and not; the scheme is none."""
-    rest = address.partition("://")[2]
-    for word in (rest, *re.split(r"[/?&=@:#,]", rest)):
-        for form in (word, unquote(word)):
-            if len(form) >= MIN_CHARS:
-                yield form

@@ -43,8 +43,8 @@ from crawlservice.pages.retention import PageRetention
 from crawlservice.pages.segments import SegmentRetention
 from crawlservice.steward import sampling
 from crawlservice.tasks import bulk_submit
-from crawlservice.tasks.bulk_retry import ENDED
 from crawlservice.tasks.removal import remove
+from crawlservice.tasks.retry import ENDED
 
 BATCH = 100  # rounds removed in one step
 

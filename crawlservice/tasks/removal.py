@@ -36,8 +36,8 @@ from crawlservice.models import (
     TaskState,
     Trap,
 )
-from crawlservice.tasks.bulk_retry import ENDED
 from crawlservice.tasks.results.task_rows import of_task
+from crawlservice.tasks.retry import ENDED
 
 ROWS_PER_DELETE = 5_000  # rows deleted in one transaction, more or less
 GROUP = 500  # tasks at most

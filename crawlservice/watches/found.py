@@ -20,7 +20,7 @@ from crawlframe.request.request import MAX_DEPTH_RANK
 from crawlframe.revisit.visit import FoundPage, Visit
 from crawlframe.run.outcome import Outcome
 from crawlservice.models import Event, Page, Watch, WatchedHost, WatchedPage
-from crawlservice.watches import clock, overview
+from crawlservice.watches import clock, page_rows
 
 BATCH = 1_000  # found pages that one transaction writes, at most
 URLS_TOLD = 100  # of an event that pages were found
@@ -83,7 +83,7 @@ class Finder:
         heard = [page.pk for page in self.find(outcomes) if self.hear(page, found[page.key.bytes])]
         if heard:
             rows = WatchedPage.objects.filter(pk__in=heard).order_by("pk").select_for_update()
-            overview.update([p for p in rows if self.hear(p, found[p.key.bytes])], HEARD)
+            page_rows.update([p for p in rows if self.hear(p, found[p.key.bytes])], HEARD)
 
     def find(self, outcomes: Pairs) -> list[WatchedPage]:
         """Adds pages that are new, and returns the others."""

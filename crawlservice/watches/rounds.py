@@ -3,49 +3,36 @@ takes back what a task that has ended did not visit.
 
 A round is made in one transaction that locks the row of its watch: its task, the pages that belong
 to it and what is left of the budget. So of two stewards that believe they lead, one makes it; if
-Redis missed the task, a steward adds it later, as it does for any task.
-
-Failures: pages of rounds that have ended without a recorded visit, and starts that failed. A
-page that is missing twice is gone; what failed otherwise ends, or has a next time if its Revisit
-says so.
-"""
+Redis missed the task, a steward adds it later, as it does for any task."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import DatabaseError, transaction
-from django.db.models import F, Q
+from django.db.models import F
 from django.db.models.functions import Now
 from msgspec.structs import replace
 
 from crawlframe.base import faults
 from crawlframe.errors import ArgumentError, UnknownSpider
 from crawlframe.request.request import Admission, make_rid, root_admission
-from crawlframe.revisit.declared import ALL, START, Revisit, policy_of
-from crawlframe.revisit.rates import Evidence, learn
-from crawlframe.revisit.trust import Trust
+from crawlframe.revisit.declared import ALL, START, Revisit
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.connections.contained import contained, text_of
-from crawlservice.models import Event, Page, Task, Watch, WatchDay, WatchedItem, WatchedPage
+from crawlservice.models import Task, Watch, WatchDay, WatchedPage
 from crawlservice.security.sealing import SealError
 from crawlservice.tasks import spider_switch, submit
 from crawlservice.tasks.arguments.secrets import revealed
-from crawlservice.watches import clock, editing, overview, tuning
-from crawlservice.watches.editing import NOTHING, Parked
+from crawlservice.watches import clock, page_rows, parked, tuning
+from crawlservice.watches.failures import check_start, take_back
 from crawlservice.watches.group import PageGroup, as_kept, groups_of
-from crawlservice.watches.tuning import Picker, patience, waiting_pages
-from crawlservice.watches.visits import VISITED, confirm, plan, trusts_of
+from crawlservice.watches.parked import NOTHING, Parked
+from crawlservice.watches.picker import Picker, patience, waiting_pages
 
-MISSING = (404, 410)
-MISSES = 2  # visits in a row that find no page, after which it is gone
-CONFIRM_SPAN = timedelta(days=1)  # until the next look at a page that was not seen, at most
-NOT_MODIFIED = 304
-RETRY_SPAN = timedelta(minutes=1)  # before what was cancelled is submitted again
-START_AGAIN = timedelta(hours=1)  # after a start that failed
 log = logging.getLogger(__name__)
 ROUNDS = 4  # of one watch that may be under way, without slow ones
 PAUSE = timedelta(seconds=5)  # between two rounds, if one is under way
@@ -59,7 +46,7 @@ def tick(still_here: Callable[[], None] = lambda: None) -> None:
     for watch in Watch.objects.exclude(state=Watch.State.ENDED):
         with contained(f"watch {watch.pk}") as failed:
             info, problem = _look_up(watch)
-            work(watch.pk, info, problem, still_here, editing.find(watch))
+            work(watch.pk, info, problem, still_here, parked.find(watch))
         if failed:
             with contained(f"watch {watch.pk}"):
                 _mark(watch, f"it cannot go on: {text_of(failed[0])}")
@@ -212,7 +199,7 @@ def _make(
         return None
     for page in pages:
         page.round, page.rid = task.pk, UUID(bytes=make_rid(task.pk, page.key.bytes))
-    overview.update(sorted(pages, key=lambda page: page.pk), ("round", "rid"))
+    page_rows.update(sorted(pages, key=lambda page: page.pk), ("round", "rid"))
     picker.spend()
     watch.round_at, watch.problem = now, ""
     if begins:
@@ -249,94 +236,3 @@ def _count(watch: Watch, visited: int, late: int, now: datetime) -> None:
     day, _ = WatchDay.objects.get_or_create(watch=watch, day=now.date())
     most = max(day.late, late)
     WatchDay.objects.filter(pk=day.pk).update(visited=F("visited") + visited, late=most)
-
-
-def take_back(
-    watch: Watch, pages: Collection[WatchedPage], policies: Mapping[str, Revisit], now: datetime
-) -> None:
-    """In the caller's transaction, which has locked watch and pages. Raises django.db.Error."""
-    rows = Page.objects.filter(rid__in=[page.rid for page in pages])
-    found = {row.rid: row for row in rows.only("rid", "task", "state", "reason", "status")}
-    groups = groups_of(watch.groups)
-    trusts = trusts_of(watch.pk, {page.host for page in pages})
-    errors = 0
-    for page in pages:
-        row = found.get(page.rid) if page.rid is not None else None
-        page.round = page.rid = None
-        if row is None or row.is_cancelled:
-            page.next_at = now + RETRY_SPAN
-            continue
-        policy = policy_of({**policies}, page.callback)
-        group = groups.get(page.group, PageGroup())
-        trust = trusts.get(page.host, Trust())
-        before, page.last_visit = page.last_visit, now
-        page.visits, page.status, page.reason = page.visits + 1, row.status, row.reason
-        page.said_at = None
-        if row.state == Page.State.DONE:
-            _confirmed(page, row, before, group)
-        elif row.status in MISSING:
-            _missed(watch, page, row, now)
-        else:
-            errors += 1
-            page.state = WatchedPage.State.FAILED
-        if _is_over(page, policy):
-            page.next_at = None
-        elif policy is not None:
-            plan(page, policy, group, trust)
-            # What a sitemap has said is still to be seen.
-            unseen = page.misses or (policy.by and page.state == WatchedPage.State.FAILED)
-            if unseen and page.next_at is not None:
-                page.next_at = min(page.next_at, now + CONFIRM_SPAN)
-    overview.update(pages, VISITED)
-    if errors:
-        day, _ = WatchDay.objects.get_or_create(watch=watch, day=now.date())
-        WatchDay.objects.filter(pk=day.pk).update(errors=F("errors") + errors)
-
-
-def _is_over(page: WatchedPage, policy: Revisit | None) -> bool:
-    """Whether it is not visited again."""
-    if page.state == WatchedPage.State.FAILED:
-        return policy is None or not policy.errors
-    return page.state == WatchedPage.State.GONE
-
-
-def _confirmed(page: WatchedPage, row: Page, before: datetime | None, group: PageGroup) -> None:
-    """It was answered without its callback, as when it is not modified."""
-    page.state, page.misses, page.reason = WatchedPage.State.LIVE, 0, ""
-    if row.status == NOT_MODIFIED and page.last_visit is not None:
-        confirm([page], page.last_visit)
-    if before is not None and row.status == NOT_MODIFIED and page.last_visit is not None:
-        interval = (page.last_visit - before).total_seconds()
-        known = Evidence(page.shape, page.time)
-        page.shape, page.time = learn(group.prior, known, interval, changed=False)
-
-
-def _missed(watch: Watch, page: WatchedPage, row: Page, now: datetime) -> None:
-    if page.state == WatchedPage.State.GONE:  # it was looked at again
-        page.gone_at = now
-        return
-    page.misses += 1
-    if page.misses < MISSES:
-        return
-    page.state, page.gone_at = WatchedPage.State.GONE, now
-    WatchedItem.objects.filter(page=page, gone_at=None).update(gone_at=now)
-    Event.objects.create(
-        kind=Event.Kind.PAGE_GONE,
-        task_id=row.task_id,
-        detail={"watch": watch.pk, "url": page.url, "status": row.status},
-    )
-
-
-def check_start(watch: Watch, group: PageGroup, now: datetime) -> None:
-    """After a round that was to run ``start``: if that did not end, it runs again soon; if it
-    failed, after some time, not only when it is due. Raises django.db.Error."""
-    number = group.round
-    tasks = Task.objects.filter(pk=number)
-    if not number or tasks.filter(Q(state__in=Task.ACTIVE) | Q(unwritten__isnull=False)).exists():
-        return
-    group.round = 0
-    row = Page.objects.filter(rid=UUID(bytes=root_admission(number).rid)).first()
-    if row is None or row.is_cancelled:
-        watch.start_at = min(watch.start_at, now + RETRY_SPAN)
-    elif row.state == Page.State.ERROR:
-        watch.start_at = min(watch.start_at, now + START_AGAIN)

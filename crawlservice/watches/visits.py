@@ -19,7 +19,7 @@ from crawlframe.revisit.visit import Visit
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.run.participant import Participant
 from crawlservice.models import Watch, WatchedHost, WatchedItem, WatchedPage
-from crawlservice.watches import clock, found, overview
+from crawlservice.watches import clock, found, page_rows
 from crawlservice.watches.found import HEARD, Finder, found_by
 from crawlservice.watches.group import PageGroup, groups_of
 
@@ -75,9 +75,9 @@ class _Recorder:
         visited = {p.rid.bytes: p for p in pages if p.rid is not None and p.rid.bytes in done}
         self._visit(visited, done)
         if again:
-            overview.update(again, HEARD)
+            page_rows.update(again, HEARD)
         if visited:
-            overview.update(visited.values(), VISITED)
+            page_rows.update(visited.values(), VISITED)
         self._add_trust()
         self._take_items(outcomes, visited)
 

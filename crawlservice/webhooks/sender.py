@@ -20,7 +20,7 @@ from crawlframe.fetch.curl.downloader import CurlDownloader
 from crawlframe.fetch.journey.limits import FetchLimits
 from crawlframe.request.request import Request
 from crawlservice.outbox.sender import Sender
-from crawlservice.security.sealing import scrubbed
+from crawlservice.security.masking import scrubbed
 from crawlservice.webhooks.deliveries import OUTBOX, WebhookMessage
 
 log = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from crawlservice.alerts.channels import address_of, set_address
 from crawlservice.alerts.kinds import BadRule
 from crawlservice.alerts.outbox import test as send_test
 from crawlservice.models import AlertMessage, AlertTarget, Severity, Webhook
-from crawlservice.security.sealing import scrubbed
+from crawlservice.security.masking import scrubbed
 from crawlservice.webhooks.deliveries import give_secret
 from tests.crawlservice.receiver import Receiver, verify
 

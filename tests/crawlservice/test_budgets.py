@@ -25,9 +25,9 @@ from crawlservice.ledger.audit import audit
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, Spent, Stat, Task, Trap
 from crawlservice.steward.steward import Steward
-from crawlservice.tasks.bulk_retry import retry
 from crawlservice.tasks.progress import budgets
 from crawlservice.tasks.removal import remove
+from crawlservice.tasks.retry import retry
 from crawlservice.tasks.stored_limits import limits_as_written, limits_of
 from crawlservice.tasks.submit import pause, resume, submit
 from tests.crawlservice.graph import GraphCrawl

@@ -22,8 +22,8 @@ from crawlservice.ledger.recovery import renew
 from crawlservice.models import Event, Item, Page, Task
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks import bulk_retry as retry_module
-from crawlservice.tasks.bulk_retry import retry
 from crawlservice.tasks.removal import _thin_out
+from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import WrongState
 from tests.crawlservice.chores import work_of
 from tests.crawlservice.graph import GraphCrawl

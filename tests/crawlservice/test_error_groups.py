@@ -192,7 +192,7 @@ def test_the_page_links_to_pages_and_to_the_retry(fail: Fail) -> None:
 
 
 def test_pages_of_a_group_are_paged(fail: Fail, monkeypatch: pytest.MonkeyPatch) -> None:
-    from crawlservice.admin.parts.own_page import ReadOnly
+    from crawlservice.admin.parts.read_only import ReadOnly
 
     monkeypatch.setattr(ReadOnly, "list_per_page", 2)
     fail(*[("http_404", "")] * 3, ("timeout", ""), *[("http_404", "")] * 2)

@@ -23,9 +23,9 @@ from crawlservice.models import Event, Page, Sample, Task
 from crawlservice.monitoring import charts, overview
 from crawlservice.steward import sampling
 from crawlservice.steward.sampling import Sampler
-from crawlservice.tasks.bulk_retry import retry
 from crawlservice.tasks.progress import progress, summary
 from crawlservice.tasks.progress.forecast import forecast
+from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import submit
 from crawlservice.webhooks.deliveries import body
 from tests.crawlservice.programs import person, program

@@ -238,7 +238,7 @@ def test_lists_are_filtered_by_a_click_on_a_label(
 def test_a_labelled_list_is_turned_both_ways(
     labelled_tasks: list[Task], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawlservice.admin.parts.own_page.ReadOnly.list_per_page", 4)
+    monkeypatch.setattr("crawlservice.admin.parts.read_only.ReadOnly.list_per_page", 4)
     client = login(is_superuser=True)
 
     def turned(page: str, name: str) -> str:

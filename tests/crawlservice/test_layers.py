@@ -22,9 +22,9 @@ from crawlservice.cli.report import report
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Era, Page, Task, TaskLayer
 from crawlservice.steward.steward import Steward
-from crawlservice.tasks.bulk_retry import retry
 from crawlservice.tasks.progress import layers
 from crawlservice.tasks.progress.progress import read
+from crawlservice.tasks.retry import retry
 from crawlservice.tasks.stored_limits import limits_of
 from crawlservice.tasks.submit import cancel, get_task, pause, resume, submit
 from tests.crawlservice.programs import person, program

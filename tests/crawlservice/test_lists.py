@@ -14,7 +14,7 @@ from django.utils import timezone
 from selectolax.lexbor import LexborHTMLParser
 
 from crawlservice.admin.parts import keyset, search
-from crawlservice.admin.parts.own_page import ReadOnly
+from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.models import Item, Page, Task
 from crawlservice.tasks.results.task_rows import DISORDER, all_before, none_before
 from tests.crawlservice.web import cells, login

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from django.test import override_settings
 
-from crawlservice.cli.crawl import LAST_LINES, LocalNode, last_lines
+from crawlservice.cli.local_node import LAST_LINES, LocalNode, last_lines
 
 pytestmark = pytest.mark.process
 

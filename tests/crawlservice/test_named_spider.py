@@ -22,7 +22,7 @@ from crawlservice.cli import named_spider
 from crawlservice.cli.crawl import Crawl
 from crawlservice.cli.named_spider import NamedSpiders
 from crawlservice.models import Recipe, Task
-from crawlservice.recipes import current
+from crawlservice.recipes import versions
 from tests.crawlservice.conftest import join, published, service, shop
 from tests.fetch.conftest import LOOPBACK, Site, _server, site
 
@@ -56,7 +56,7 @@ def registry(
 
 def save(name: str, **parts: Any) -> Recipe:
     data = {"name": name, "start_urls": ["http://127.0.0.1/"], "fields": {"title": {"css": "h1"}}}
-    return current.add(from_data(data | parts), AnonymousUser())
+    return versions.add(from_data(data | parts), AnonymousUser())
 
 
 def run(*words: str) -> tuple[str, str]:
@@ -78,7 +78,7 @@ def test_the_spider_of_the_code_comes_first(registry: Registry) -> None:
 def test_else_it_is_the_recipe_in_its_present_version(registry: Registry) -> None:
     recipe = save("books")
     contents = from_data({"name": "books", "start_urls": ["http://127.0.0.1/b"]})
-    current.change(recipe.pk, contents, AnonymousUser(), seen=1)
+    versions.change(recipe.pk, contents, AnonymousUser(), seen=1)
     named = NamedSpiders(registry).get("books")
     assert named.kind().start().__next__().url == "http://127.0.0.1/b"
     assert named.note == "books is a recipe of the database, version 2"

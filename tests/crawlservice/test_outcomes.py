@@ -14,9 +14,9 @@ from crawlframe.request.request import ROOT_URL
 from crawlframe.run.outcome import EXCLUDED
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Page, Task
-from crawlservice.tasks.bulk_retry import retry
 from crawlservice.tasks.progress import outcomes
 from crawlservice.tasks.progress.outcomes import Unsuccessful
+from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import submit
 
 ULM = {"city": "Ulm"}

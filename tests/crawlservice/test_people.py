@@ -25,7 +25,7 @@ from django.utils import timezone
 from crawlframe.frontier import Frontier
 from crawlservice.accounts import roles, setup_link
 from crawlservice.accounts.proxies import check_proxies
-from crawlservice.admin.parts.own_page import ReadOnly
+from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.models import Action, SetupLink, Token
 from tests.conftest import CHECKOUT
 

@@ -16,7 +16,7 @@ import pytest
 
 from crawlframe.code.registry import Registry
 from crawlframe.shell.shell import SOCKET
-from crawlservice.cli.crawl import PromptServer, wants_prompts
+from crawlservice.cli.prompt import PromptServer, wants_prompts
 
 
 def test_a_callback_that_waits_is_answered() -> None:

@@ -28,9 +28,9 @@ from crawlservice.quality.run import decode
 from crawlservice.quality.version_trial import VersionTrial
 from crawlservice.quality.watch import QualityWatch
 from crawlservice.quality.wording import words_of
-from crawlservice.rollouts.rollout import CanaryTrial
-from crawlservice.rollouts.status import take_back
-from crawlservice.tasks.bulk_retry import retry
+from crawlservice.rollouts.canary import CanaryTrial
+from crawlservice.rollouts.refusal import take_back
+from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.web import log_in_as, login, texts
 

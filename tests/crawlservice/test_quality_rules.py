@@ -10,25 +10,22 @@ from typing import Any
 import pytest
 
 from crawlframe import Expect
-from crawlservice.quality.deviation import Deviation, highest, lowest
+from crawlservice.quality.deviation import Deviation
+from crawlservice.quality.limits import highest, lowest
 from crawlservice.quality.metrics import Key, metrics
 from crawlservice.quality.norms import NONE, Good, Norms, Totals, norms_of
-from crawlservice.quality.profile import (
-    FIELDS,
+from crawlservice.quality.profile import FIELDS, NAMES, Content, merged, section_of
+from crawlservice.quality.recent import LEVELS, SIZE_BLOCKS
+from crawlservice.quality.rules import deviations
+from crawlservice.quality.run import RunStats, decode, encode
+from crawlservice.quality.sketch import (
     FREQUENT,
     MAX_HASHES,
-    NAMES,
-    Content,
     Distinct,
     Frequent,
     LogHistogram,
     hash_of,
-    merged,
-    section_of,
 )
-from crawlservice.quality.recent import LEVELS, SIZE_BLOCKS
-from crawlservice.quality.rules import deviations
-from crawlservice.quality.run import RunStats, decode, encode
 from crawlservice.quality.texts import count_letters, distance, is_broken, shares, words_of
 
 ANYTHING = Expect()

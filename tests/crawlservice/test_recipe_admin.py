@@ -19,7 +19,7 @@ from crawlframe.recipes.stored import recipe_of_stored
 from crawlservice.admin.recipes import recipes
 from crawlservice.admin.recipes.input import Forms
 from crawlservice.models import Action, Recipe, RecipeVersion, Task
-from crawlservice.recipes import current
+from crawlservice.recipes import versions
 from crawlservice.recipes.current import masked_text
 from crawlservice.recipes.trial import TrialFailed
 from crawlservice.tasks.submit import submit
@@ -114,7 +114,7 @@ def test_a_recipe_is_made_and_submitted(operator: Client, published: Any) -> Non
 
 
 def test_one_with_arguments_is_asked_for_them(operator: Client, published: Any) -> None:
-    recipe = current.add(from_data(WHOLE), AnonymousUser())
+    recipe = versions.add(from_data(WHOLE), AnonymousUser())
     place = f"{LIST}{recipe.pk}/change/"
     page = operator.get(place).content.decode()
     answer = operator.post(place, {**posted(page), "_run": "1"})
@@ -123,7 +123,7 @@ def test_one_with_arguments_is_asked_for_them(operator: Client, published: Any) 
 
 
 def test_the_form_shows_and_keeps_everything(operator: Client) -> None:
-    recipe = current.add(from_data(WHOLE), AnonymousUser())
+    recipe = versions.add(from_data(WHOLE), AnonymousUser())
     page = operator.get(f"{LIST}{recipe.pk}/change/").content.decode()
     assert operator.post(f"{LIST}{recipe.pk}/change/", posted(page)).status_code == 302
     recipe.refresh_from_db()

@@ -19,7 +19,8 @@ from crawlframe.recipes.reading import from_data
 from crawlframe.testing import make_response
 from crawlservice.cli.try_recipe import fetch
 from crawlservice.recipes import trial
-from crawlservice.recipes.trial import TrialFailed, mark, run, shown, try_out
+from crawlservice.recipes.preview import mark, shown
+from crawlservice.recipes.trial import TrialFailed, run, try_out
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 HERE = partial(fetch, Settings(allow_private=(ip_network("127.0.0.0/8"),)), None)

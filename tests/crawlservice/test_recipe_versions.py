@@ -14,7 +14,7 @@ from crawlframe.recipes.stored import recipe_of_stored
 from crawlframe.run.ledger import StoredRecipe
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Recipe, Task
-from crawlservice.recipes import current
+from crawlservice.recipes import current, versions
 from crawlservice.tasks.submit import published as published_info
 from crawlservice.tasks.submit import published_spiders, spiders, submit
 
@@ -29,8 +29,8 @@ def contents(**data: Any) -> Any:
 
 def test_versions_are_kept_with_who_made_them() -> None:
     ann = User.objects.create_user("ann")
-    recipe = current.add(contents(), ann)
-    current.change(recipe.pk, contents(fields={"title": "h1"}), NOBODY, seen=1)
+    recipe = versions.add(contents(), ann)
+    versions.change(recipe.pk, contents(fields={"title": "h1"}), NOBODY, seen=1)
     recipe.refresh_from_db()
     found = recipe.versions.values_list("number", "user", "name", "restored")
     assert list(found) == [(2, None, "", None), (1, ann.pk, "ann", None)]
@@ -38,39 +38,39 @@ def test_versions_are_kept_with_who_made_them() -> None:
 
 
 def test_nothing_is_kept_when_nothing_changed() -> None:
-    recipe = current.add(contents(), NOBODY)
-    assert current.change(recipe.pk, contents(), NOBODY, seen=1).number == 1
+    recipe = versions.add(contents(), NOBODY)
+    assert versions.change(recipe.pk, contents(), NOBODY, seen=1).number == 1
     assert recipe.versions.count() == 1
 
 
 def test_an_older_version_comes_back() -> None:
-    recipe = current.add(contents(), NOBODY)
-    current.change(recipe.pk, contents(description="New."), NOBODY, seen=1)
-    restored = current.restore(recipe.pk, 1, NOBODY)
+    recipe = versions.add(contents(), NOBODY)
+    versions.change(recipe.pk, contents(description="New."), NOBODY, seen=1)
+    restored = versions.restore(recipe.pk, 1, NOBODY)
     assert (restored.number, restored.text) == (3, as_text(contents()))
     assert recipe.versions.first().restored == 1  # type: ignore[union-attr]
 
 
 def test_two_who_change_it_at_once() -> None:
-    recipe = current.add(contents(), NOBODY)
-    current.change(recipe.pk, contents(description="One."), NOBODY, seen=1)
-    with pytest.raises(current.Stale, match="version 2 of the recipe was saved meanwhile"):
-        current.change(recipe.pk, contents(description="Two."), NOBODY, seen=1)
+    recipe = versions.add(contents(), NOBODY)
+    versions.change(recipe.pk, contents(description="One."), NOBODY, seen=1)
+    with pytest.raises(versions.Stale, match="version 2 of the recipe was saved meanwhile"):
+        versions.change(recipe.pk, contents(description="Two."), NOBODY, seen=1)
 
 
 def test_a_name_is_used_once() -> None:
-    current.add(contents(), NOBODY)
-    with pytest.raises(current.NameTaken, match="a recipe 'books' already"):
-        current.add(contents(), NOBODY)
+    versions.add(contents(), NOBODY)
+    with pytest.raises(versions.NameTaken, match="a recipe 'books' already"):
+        versions.add(contents(), NOBODY)
 
 
 def test_difference() -> None:
-    lines = current.difference("a\nb\nc\n", "a\nx\nc\n")
+    lines = versions.difference("a\nb\nc\n", "a\nx\nc\n")
     assert lines == [("@", "@ -1,3 +1,3 @@"), (" ", "a"), ("-", "b"), ("+", "x"), (" ", "c")]
 
 
 def test_a_recipe_is_submitted_like_a_spider(published: Any) -> None:
-    current.add(contents(arguments={"city": "ulm"}, settings={"page_limit": 5}), NOBODY)
+    versions.add(contents(arguments={"city": "ulm"}, settings={"page_limit": 5}), NOBODY)
     assert published_info("books").arguments["properties"]["city"]["default"] == "ulm"
     assert "books" in spiders()
     assert "books" in published_spiders()
@@ -79,23 +79,23 @@ def test_a_recipe_is_submitted_like_a_spider(published: Any) -> None:
 
 
 def test_nodes_get_the_current_version(published: Any) -> None:
-    recipe = current.add(contents(), NOBODY)
+    recipe = versions.add(contents(), NOBODY)
     task = submit("books", {})
     ledger = DjangoLedger()
     spec = ledger.tasks.spec(task.pk)
     assert spec is not None
     assert spec.recipe == StoredRecipe(1, as_text(contents()))
-    current.change(recipe.pk, contents(description="New."), NOBODY, seen=1)
+    versions.change(recipe.pk, contents(description="New."), NOBODY, seen=1)
     assert ledger.tasks.recipe_numbers({"books", "others"}) == {"books": 2}
 
 
 def test_a_recipe_of_running_tasks_is_not_deleted(published: Any) -> None:
-    recipe = current.add(contents(), NOBODY)
+    recipe = versions.add(contents(), NOBODY)
     task = submit("books", {})
-    with pytest.raises(current.InUse, match=rf"tasks of books still run \({task.pk}\)"):
-        current.remove(recipe)
+    with pytest.raises(versions.InUse, match=rf"tasks of books still run \({task.pk}\)"):
+        versions.remove(recipe)
     Task.objects.filter(pk=task.pk).update(state=Task.State.FINISHED)
-    current.remove(recipe)
+    versions.remove(recipe)
     assert not Recipe.objects.exists()
 
 

@@ -24,7 +24,7 @@ from crawlservice.ledger.rows import MAX_REDIRECTS, MAX_TARGET
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, Task
 from crawlservice.steward.steward import Steward
-from crawlservice.tasks.bulk_retry import retry
+from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.web import login

@@ -28,8 +28,8 @@ from crawlservice.models import (
     Webhook,
 )
 from crawlservice.tasks import removal
-from crawlservice.tasks.bulk_retry import retry
 from crawlservice.tasks.removal import RemovalExtent, ended_before, extent, remove
+from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.web import log_in_as
 

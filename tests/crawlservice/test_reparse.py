@@ -40,9 +40,9 @@ from crawlservice.models import (
     Task,
 )
 from crawlservice.reparse import submission as changes_module
-from crawlservice.reparse.submission import polled_changes
-from crawlservice.tasks.bulk_retry import retry
+from crawlservice.reparse.changes import polled_changes
 from crawlservice.tasks.removal import remove
+from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import WrongState, submit
 from tests.crawlservice.reparsing import Crawling
 from tests.crawlservice.test_model_items import Agent, House, Shed

@@ -31,7 +31,7 @@ from crawlservice.models import (
 )
 from crawlservice.pages import sources
 from crawlservice.quality import evaluation
-from crawlservice.tasks.bulk_retry import retry
+from crawlservice.tasks.retry import retry
 from crawlservice.watches import editing
 from tests.crawlservice.reparsing import Crawling
 from tests.crawlservice.test_model_items import House, Shed

@@ -22,13 +22,8 @@ from crawlservice.management.commands import rollout as command_module
 from crawlservice.management.commands.rollout import NodesView
 from crawlservice.models import Page, Task
 from crawlservice.rollouts import rollout
-from crawlservice.rollouts.rollout import (
-    CanaryTrial,
-    RolloutFailed,
-    RolloutRun,
-    exception_of,
-    full_revision,
-)
+from crawlservice.rollouts.canary import CanaryTrial, exception_of
+from crawlservice.rollouts.rollout import RolloutFailed, RolloutRun, full_revision
 from crawlservice.rollouts.status import NodeStatus, Phase, lives
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at

@@ -14,7 +14,7 @@ from crawlframe.errors import ArgumentError
 from crawlframe.frontier import Frontier
 from crawlservice.models import Action, DisabledSpider, Event, Schedule, Task
 from crawlservice.scheduling.schedules import run_now, start_due
-from crawlservice.tasks.bulk_retry import retry
+from crawlservice.tasks.retry import retry
 from crawlservice.tasks.spider_switch import SpiderDisabled, disable, disabled, enable
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.web import cells, log_in_as

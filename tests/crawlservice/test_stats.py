@@ -22,9 +22,9 @@ from crawlservice.cli.report import report
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, Stat, Task
-from crawlservice.tasks.bulk_retry import retry
 from crawlservice.tasks.progress.stats import TaskStats, of_tasks
 from crawlservice.tasks.removal import remove
+from crawlservice.tasks.retry import retry
 from tests.crawlservice.test_store import outcome
 
 pytestmark = pytest.mark.databases("sqlite", "postgres")

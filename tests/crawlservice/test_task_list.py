@@ -17,7 +17,7 @@ from crawlservice.display import sparkline
 from crawlservice.models import Action, SavedView, Task
 from crawlservice.tasks import saved_views
 from crawlservice.tasks.progress import summary
-from crawlservice.tasks.progress.summary import histories
+from crawlservice.tasks.progress.run_history import histories
 from crawlservice.tasks.saved_views import filters_of, save
 from tests.crawlservice.web import cells, log_in_as, texts
 

@@ -15,7 +15,8 @@ from crawlframe.conf import Settings
 from crawlframe.errors import FetchError
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.identity.credentials import Credential
-from crawlframe.identity.identity import Challenge, Identity, Papers
+from crawlframe.identity.digest import Challenge
+from crawlframe.identity.identity import Identity, Papers
 from crawlframe.identity.signing import make, read
 from crawlframe.node.worker.verdict.http_log import exchange_of
 from crawlframe.request.request import Request

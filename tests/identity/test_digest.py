@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from crawlframe.identity.identity import Challenge, challenges
+from crawlframe.identity.digest import Challenge, challenges
 
 NONCE = "7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v"
 CNONCE = "f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ"

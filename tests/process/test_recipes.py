@@ -12,7 +12,7 @@ from django.contrib.auth.models import AnonymousUser
 
 from crawlframe.recipes.reading import from_data
 from crawlservice.models import Recipe
-from crawlservice.recipes import current
+from crawlservice.recipes import versions
 from crawlservice.tasks.submit import submit as submit_task
 from examples.demo_site import DemoServer
 from tests.process.conftest import Look, OddWeb, Submit
@@ -123,10 +123,10 @@ def test_a_recipe_of_the_database_runs_without_a_deploy(
             }
         )
 
-    recipe = current.add(contents("one"), nobody)
+    recipe = versions.add(contents("one"), nobody)
     pk = submit_task("shop-made", {}).pk
     node.until(lambda: len(look.items(pk)) > 5)
-    current.change(recipe.pk, contents("two"), nobody, seen=1)
+    versions.change(recipe.pk, contents("two"), nobody, seen=1)
     look.wait(pk)
     codes = [item["code"] for item in look.items(pk)]
     assert len(codes) == 41  # none is lost or doubled by the change

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from crawlframe.warc import Original, Redirection, downloads, wacz_of, warc_of
-from crawlframe.warc.downloads import CHUNK, surt
+from crawlframe.warc.cdxj import surt
+from crawlframe.warc.downloads import CHUNK
 from crawlframe.warc.records import date_of
 from tests.warc.captures import AT, judged, page
 

@@ -13,9 +13,9 @@ from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from crawlframe.errors import ArchiveError, PageDamaged, RecordGone
-from crawlframe.warc import CapturePlace, DirectoryArchive, reading, records_of
+from crawlframe.warc import CapturePlace, DirectoryArchive, gzip_members, records_of
 from crawlframe.warc.archive import FILES
-from crawlframe.warc.reading import compress, decompress, members
+from crawlframe.warc.gzip_members import compress, decompress, members
 from tests.warc.captures import body_of_page, page, writer
 
 
@@ -116,16 +116,16 @@ def test_what_is_no_record_is_refused(data: bytes, why: str) -> None:
         [*records_of(BytesIO(compress((data,))), "x.warc.gz")]
 
 
-@pytest.mark.parametrize("written", [zlib, reading.deflate])
-@pytest.mark.parametrize("read", [zlib, reading.deflate])
+@pytest.mark.parametrize("written", [zlib, gzip_members.deflate])
+@pytest.mark.parametrize("read", [zlib, gzip_members.deflate])
 def test_members_are_found_at_any_size(
     monkeypatch: pytest.MonkeyPatch, written: ModuleType, read: ModuleType
 ) -> None:
     """With either library, whichever wrote them."""
-    monkeypatch.setattr(reading, "deflate", written)
+    monkeypatch.setattr(gzip_members, "deflate", written)
     bodies = [random.Random(number).randbytes(number * 3000) for number in range(20)]
     file = BytesIO(b"".join(compress((body,)) for body in bodies))
-    monkeypatch.setattr(reading, "deflate", read)
+    monkeypatch.setattr(gzip_members, "deflate", read)
     found = [*members(file)]
     assert [member.data for member in found] == bodies
     for member, body in zip(found, bodies, strict=True):

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.created import StateFilter
-from crawlservice.admin.parts.own_page import ReadOnly
+from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.databases.delivery import send_again
 from crawlservice.display import badge, moment, task_link
 from crawlservice.models import Page, RowDelivery

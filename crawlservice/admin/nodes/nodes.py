@@ -24,7 +24,7 @@ from crawlframe.identity.identity import Introduction
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.parts.keyset import KeysetList
 from crawlservice.admin.parts.live import SPAN_NAMES, SPANS, part
-from crawlservice.admin.parts.own_page import ReadOnly
+from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.alerts import dashboard_summary
 from crawlservice.display import CODE_STATES, condition_badge, laid_out, marked
 from crawlservice.models import Generation

@@ -26,7 +26,8 @@ from crawlservice.admin.parts.form_page import form_page
 from crawlservice.admin.parts.steering import note
 from crawlservice.models import KeptPage, Task
 from crawlservice.reparse import submission as reparse
-from crawlservice.reparse.submission import MAX_PAGES, TEXT, WantedPages, polled_changes
+from crawlservice.reparse.changes import MAX_PAGES, polled_changes
+from crawlservice.reparse.submission import TEXT, WantedPages
 
 TODAY = gettext_lazy(
     "They are parsed by the code of today, without the network. Their items take the place of "

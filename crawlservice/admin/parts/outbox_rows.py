@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.created import StateFilter
-from crawlservice.admin.parts.own_page import ReadOnly
+from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.display import badge, moment
 from crawlservice.outbox.outbox import Outbox
 

@@ -11,7 +11,8 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.keyset import KeysetList, chosen_task
-from crawlservice.admin.parts.own_page import OwnPage, ReadOnly
+from crawlservice.admin.parts.own_page import OwnPage
+from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.display import task_link
 from crawlservice.tasks.results.task_rows import first_of_latest, of_task
 

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from crawlservice.accounts import journal
 from crawlservice.accounts.roles import may_steer
 from crawlservice.models import Task
-from crawlservice.tasks.bulk_retry import retry
+from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import SWEEP, cancel, pause, resume
 
 VERBS: dict[str, Callable[[int], Any]] = {"pause": pause, "resume": resume, "cancel": cancel}

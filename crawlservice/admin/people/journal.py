@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateFilter
 
 from crawlservice.admin.parts.columns import column
-from crawlservice.admin.parts.own_page import ReadOnly
+from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.admin.parts.recent import RECENT_ROWS
 from crawlservice.display import moment, pretty, task_link
 from crawlservice.models import Action

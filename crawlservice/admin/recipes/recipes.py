@@ -31,7 +31,7 @@ from crawlservice.admin.recipes.input import Forms
 from crawlservice.admin.tasks.submit_page import submit_at_once
 from crawlservice.display import moment
 from crawlservice.models import Recipe, RecipeVersion
-from crawlservice.recipes import current
+from crawlservice.recipes import versions
 from crawlservice.recipes.current import masked_text
 from crawlservice.recipes.trial import try_out
 
@@ -136,11 +136,11 @@ class RecipeAdmin(Owner):
             return self._page(request, recipe, forms)
         try:
             if recipe is None:
-                saved = current.add(contents, request.user)
+                saved = versions.add(contents, request.user)
             else:
                 text = posted.get("seen", "")
                 seen = int(text) if text.isdecimal() and len(text) < 10 else 0
-                saved = current.change(recipe.pk, contents, request.user, seen=seen)
+                saved = versions.change(recipe.pk, contents, request.user, seen=seen)
         except CrawlframeError as error:
             messages.error(request, str(error))
             return self._page(request, recipe, forms)
@@ -213,8 +213,8 @@ class RecipeAdmin(Owner):
             "version": version,
             "before": before,
             "text": text,
-            "changes": current.difference(old, text) if before else [],
-            "since": current.difference(text, newest),
+            "changes": versions.difference(old, text) if before else [],
+            "since": versions.difference(text, newest),
             "may_change": self.has_change_permission(request, recipe),
         }
         return TemplateResponse(request, VERSION, context)
@@ -223,7 +223,7 @@ class RecipeAdmin(Owner):
         if not self.has_change_permission(request, recipe):
             raise PermissionDenied
         try:
-            saved = current.restore(recipe.pk, number, request.user)
+            saved = versions.restore(recipe.pk, number, request.user)
         except CrawlframeError as error:
             messages.error(request, str(error))
         else:
@@ -260,7 +260,7 @@ class RecipeAdmin(Owner):
     def _remove(self, request: HttpRequest, recipe: Recipe) -> None:
         name = recipe.name
         try:
-            current.remove(recipe)
+            versions.remove(recipe)
         except CrawlframeError as error:
             messages.error(request, str(error))
             return

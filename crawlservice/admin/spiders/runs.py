@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.admin.parts.columns import column
-from crawlservice.admin.parts.own_page import ReadOnly
+from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.admin.parts.recent import RecentLabel
 from crawlservice.display import badge, outcome_of, task_link
 from crawlservice.models import Run, Schedule

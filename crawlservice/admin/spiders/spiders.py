@@ -23,7 +23,7 @@ from crawlservice.admin.spiders.runs import in_zone, zone_of
 from crawlservice.models import MAX_REASON, Schedule
 from crawlservice.scheduling.timing import in_words
 from crawlservice.tasks import spider_runs, spider_switch
-from crawlservice.tasks.progress import summary
+from crawlservice.tasks.progress import rendering
 from crawlservice.tasks.results import error_groups
 from crawlservice.tasks.spider_runs import SpiderRun
 
@@ -84,7 +84,7 @@ def page(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
     if request.method == "POST":
         return _switch(request, name)
     runs = spider_runs.runs(name)
-    templates = summary.templates(name)
+    templates = rendering.templates(name)
     context: dict[str, Any] = {
         **site.each_context(request),
         "title": _("Spider {name}").format(name=name),
@@ -122,7 +122,7 @@ def _switch(request: HttpRequest, name: str) -> HttpResponse:
             spider_switch.enable(name, by(request))
             messages.success(request, _("The spider is enabled."))
         elif request.POST.get("verb") == "forget":
-            summary.forget(name, request.POST.get("template", ""), by(request))
+            rendering.forget(name, request.POST.get("template", ""), by(request))
             messages.success(request, _("It is forgotten. The next pages are fetched plainly."))
         else:
             spider_switch.disable(name, request.POST.get("reason", ""), by(request))

@@ -25,7 +25,7 @@ from crawlservice.admin.parts.columns import moment_of
 from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.parts.live import STOP, part
 from crawlservice.models import SPIDER, BulkRetry, KeptPage
-from crawlservice.models.ledger import REASON
+from crawlservice.models.error import REASON
 from crawlservice.tasks import bulk_retry
 from crawlservice.tasks.bulk_retry import WantedErrors
 from crawlservice.tasks.results import error_groups

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.created import Created
-from crawlservice.admin.parts.own_page import ReadOnly
+from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.admin.parts.recent import RecentLabel, RecentSpider, RecentTask, RecentVersion
 from crawlservice.admin.parts.search import SearchedList, latest
 from crawlservice.display import pretty, task_link

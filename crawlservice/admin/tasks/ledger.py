@@ -19,7 +19,8 @@ from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.roles import may_submit
 from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.created import Created
-from crawlservice.admin.parts.own_page import ReadOnly, RowPage
+from crawlservice.admin.parts.own_page import RowPage
+from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.admin.parts.recent import (
     RecentGroup,
     RecentLabel,

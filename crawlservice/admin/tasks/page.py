@@ -50,7 +50,7 @@ from crawlservice.tasks.progress import layers, log, summary
 from crawlservice.tasks.progress.forecast import forecast
 from crawlservice.tasks.progress.progress import Progress, read, yielded
 from crawlservice.tasks.results import export
-from crawlservice.tasks.results.error_groups import pages_by_version
+from crawlservice.tasks.results.versions import pages_by_version
 from crawlservice.tasks.stored_limits import limits_as_written, obeys_robots
 
 LINES = 100  # lines on the page

@@ -33,10 +33,10 @@ from crawlservice.display import change_since, duration, moment, sparkline, stat
 from crawlservice.exports.source import held
 from crawlservice.hosts.host_labels import wait_of
 from crawlservice.models import Task
-from crawlservice.tasks.bulk_retry import ENDED
 from crawlservice.tasks.progress.progress import Progress, read
-from crawlservice.tasks.progress.summary import RunHistory, histories
+from crawlservice.tasks.progress.run_history import RunHistory, histories
 from crawlservice.tasks.removal import RemovalExtent, extent, remove
+from crawlservice.tasks.retry import ENDED
 from crawlservice.tasks.submit import SWEEP
 
 ERRORS = "state__exact=error"

@@ -18,7 +18,8 @@ from crawlservice.alerts.outbox import OUTBOX, send_again
 from crawlservice.alerts.state import LONGEST_SILENCE, UnknownAlert
 from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
-from crawlservice.api.parts.schemas import TEXT, After, Id, Limit, StrictInput, newest_first
+from crawlservice.api.parts.paging import TEXT, After, Id, Limit, newest_first
+from crawlservice.api.parts.schemas import StrictInput
 from crawlservice.connections import clock
 from crawlservice.models import OPEN, Alert, AlertMessage, AlertRule, AlertTarget, Severity, Webhook
 

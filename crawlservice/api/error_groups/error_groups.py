@@ -13,18 +13,10 @@ from pydantic import AwareDatetime, BaseModel, Field
 
 from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
-from crawlservice.api.parts.schemas import (
-    MAX_ID,
-    TEXT,
-    After,
-    Id,
-    Limit,
-    PageOut,
-    StrictInput,
-    newest_first,
-)
+from crawlservice.api.parts.paging import MAX_ID, TEXT, After, Id, Limit, newest_first
+from crawlservice.api.parts.schemas import PageOut, StrictInput
 from crawlservice.models import SPIDER, BulkRetry
-from crawlservice.models.ledger import REASON
+from crawlservice.models.error import REASON
 from crawlservice.tasks import bulk_retry
 from crawlservice.tasks.bulk_retry import WantedErrors
 from crawlservice.tasks.results import error_groups

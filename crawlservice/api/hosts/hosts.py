@@ -12,7 +12,8 @@ from pydantic import AwareDatetime, BaseModel, Field
 from crawlframe import gates
 from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING
-from crawlservice.api.parts.schemas import TEXT, After, Limit, StrictInput, newest_first
+from crawlservice.api.parts.paging import TEXT, After, Limit, newest_first
+from crawlservice.api.parts.schemas import StrictInput
 from crawlservice.hosts import orders
 from crawlservice.hosts.names import get_host
 from crawlservice.hosts.orders import MAX_CONCURRENCY, MAX_DELAY, Terms

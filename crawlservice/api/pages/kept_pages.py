@@ -17,17 +17,8 @@ from crawlservice.accounts import journal
 from crawlservice.api.error_groups.error_groups import PageDetail
 from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, ApiError
-from crawlservice.api.parts.schemas import (
-    TEXT,
-    After,
-    Id,
-    Limit,
-    PageOut,
-    PagesOut,
-    Usage,
-    newest_first,
-    oldest_first,
-)
+from crawlservice.api.parts.paging import TEXT, After, Id, Limit, Usage, newest_first, oldest_first
+from crawlservice.api.parts.schemas import PageOut, PagesOut
 from crawlservice.api.tasks.tasks import load_task
 from crawlservice.models import KeptPage, Page
 from crawlservice.pages import page_viewer

@@ -13,20 +13,14 @@ from pydantic import BaseModel, Field
 from crawlframe.errors import ArgumentError
 from crawlservice.api.parts.auth import ApiRequest, Bearer, Caller
 from crawlservice.api.parts.errors import READING, WRITING, ApiError, Error, NotAllowed
-from crawlservice.api.parts.schemas import (
-    After,
-    Id,
-    Limit,
-    Priority,
-    StrictInput,
-    TaskOut,
-    oldest_first,
-)
+from crawlservice.api.parts.paging import After, Id, Limit, oldest_first
+from crawlservice.api.parts.schemas import Priority, StrictInput, TaskOut
 from crawlservice.api.spiders.spiders import Name
 from crawlservice.api.tasks.tasks import SUBMIT, load_task, serialized, steered
 from crawlservice.models import ParsedPage, Token
 from crawlservice.reparse import submission as reparse
-from crawlservice.reparse.submission import MAX_PAGES, TEXT, as_json, changes
+from crawlservice.reparse.changes import MAX_PAGES, as_json, changes
+from crawlservice.reparse.submission import TEXT
 from crawlservice.tasks.submit import RedisNotUpdated
 
 Text = Annotated[str, Field(max_length=TEXT, pattern=r"^[^\x00]*$")]

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging
-import signal
-import threading
 from collections.abc import Callable, Iterable
-from types import FrameType
 from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
@@ -39,7 +36,6 @@ from crawlservice.tasks.spider_switch import SpiderDisabled
 from crawlservice.tasks.submit import RedisNotUpdated, UnknownTask, WrongState
 from crawlservice.watches.editing import UnknownWatch
 
-_requested = threading.Event()
 log = logging.getLogger(__name__)
 AWAY = "Redis does not answer; nothing was done, try again"
 RETRY_AFTER = 5  # seconds after which to try again when a server is unreachable
@@ -187,25 +183,3 @@ def handle(api: NinjaAPI) -> None:
     )
     for kind, handler in ours:
         api.add_exception_handler(kind, handler)
-
-
-def listen() -> None:
-    """From now on notes SIGTERM too, besides what handles it already."""
-    before = signal.getsignal(signal.SIGTERM)
-    if not callable(before) or threading.current_thread() is not threading.main_thread():
-        return
-
-    def note(number: int, frame: FrameType | None) -> None:
-        _requested.set()
-        before(number, frame)
-
-    signal.signal(signal.SIGTERM, note)
-
-
-def is_requested() -> bool:
-    return _requested.is_set()
-
-
-def wait(seconds: float) -> None:
-    """Returns after ``seconds``, or when the process is asked to stop."""
-    _requested.wait(seconds)

@@ -13,7 +13,8 @@ from pydantic import BaseModel, Field
 
 from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
-from crawlservice.api.parts.schemas import TEXT, After, Limit, StrictInput, oldest_first
+from crawlservice.api.parts.paging import TEXT, After, Limit, oldest_first
+from crawlservice.api.parts.schemas import StrictInput
 from crawlservice.models import Proxy, ProxySource
 from crawlservice.proxies.entry import BadProxy, check_fields, read_entry, store
 from crawlservice.proxies.runs import begin

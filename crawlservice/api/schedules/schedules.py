@@ -10,13 +10,10 @@ from pydantic import Field
 
 from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING
+from crawlservice.api.parts.paging import TEXT, After, Id, Limit, oldest_first
 from crawlservice.api.parts.schemas import (
     LABELLED,
-    TEXT,
-    After,
-    Id,
     Labels,
-    Limit,
     Priority,
     RunOut,
     ScheduleOut,
@@ -24,7 +21,6 @@ from crawlservice.api.parts.schemas import (
     ScheduleWithRuns,
     SpiderName,
     StrictInput,
-    oldest_first,
 )
 from crawlservice.models import Run, Schedule
 from crawlservice.scheduling import editing, schedules

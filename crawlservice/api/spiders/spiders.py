@@ -13,7 +13,8 @@ from pydantic import BaseModel, Field
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
-from crawlservice.api.parts.schemas import TEXT, Outcome, StrictInput
+from crawlservice.api.parts.paging import TEXT
+from crawlservice.api.parts.schemas import Outcome, StrictInput
 from crawlservice.models import MAX_REASON, SPIDER, DisabledSpider, Task
 from crawlservice.recipes.current import masked_headers
 from crawlservice.tasks import spider_runs, spider_switch, submit

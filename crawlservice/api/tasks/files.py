@@ -13,7 +13,7 @@ from crawlframe.errors import StoreError
 from crawlframe.files.store import path_of
 from crawlservice.api.parts.auth import Bearer
 from crawlservice.api.parts.errors import READING, ApiError
-from crawlservice.api.parts.schemas import After, Id, Limit, oldest_first
+from crawlservice.api.parts.paging import After, Id, Limit, oldest_first
 from crawlservice.api.tasks.tasks import load_task
 from crawlservice.files import download
 from crawlservice.models import PageFile

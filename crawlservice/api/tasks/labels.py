@@ -9,7 +9,8 @@ from pydantic import AliasChoices, BaseModel, Field
 
 from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING
-from crawlservice.api.parts.schemas import Id, ItemOut, LabelIs, Labels, Limit, PageOut, TaskOut
+from crawlservice.api.parts.paging import Id, LabelIs, Limit
+from crawlservice.api.parts.schemas import ItemOut, Labels, PageOut, TaskOut
 from crawlservice.api.tasks.tasks import load_task, serialized, steered
 from crawlservice.models import Item, Page
 from crawlservice.tasks.label_rows import Place, rows_of

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
-from crawlservice.api.parts.schemas import Id
+from crawlservice.api.parts.paging import Id
 from crawlservice.api.tasks.tasks import STEER, load_task, steered
 from crawlservice.models import Finding, Profile
 from crawlservice.quality import deviation

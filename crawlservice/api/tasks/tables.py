@@ -11,17 +11,8 @@ from pydantic import BaseModel, Field
 
 from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, ApiError
-from crawlservice.api.parts.schemas import (
-    MAX_ID,
-    TEXT,
-    After,
-    Id,
-    ItemOut,
-    ItemsOut,
-    Limit,
-    Usage,
-    oldest_first,
-)
+from crawlservice.api.parts.paging import MAX_ID, TEXT, After, Id, Limit, Usage, oldest_first
+from crawlservice.api.parts.schemas import ItemOut, ItemsOut
 from crawlservice.api.tasks.tasks import load_task
 from crawlservice.models import Item
 from crawlservice.tasks.results import export

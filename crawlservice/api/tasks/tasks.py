@@ -13,14 +13,18 @@ from crawlframe.frontier.waits import TaskWait
 from crawlframe.proxies.place import host_in
 from crawlservice.api.parts.auth import ApiRequest, Bearer, Caller
 from crawlservice.api.parts.errors import READING, WRITING, ApiError, NotAllowed
-from crawlservice.api.parts.schemas import (
+from crawlservice.api.parts.paging import (
     MAX_ID,
     TEXT,
     After,
     Id,
     LabelIs,
-    LayerOut,
     Limit,
+    newest_first,
+    oldest_first,
+)
+from crawlservice.api.parts.schemas import (
+    LayerOut,
     LogLineOut,
     LogOut,
     NewTask,
@@ -34,14 +38,11 @@ from crawlservice.api.parts.schemas import (
     TasksOut,
     TrapOut,
     WaitOut,
-    newest_first,
-    oldest_first,
 )
 from crawlservice.hosts.states import moment
 from crawlservice.models import SPIDER, LogLine, Task, Trap
 from crawlservice.tasks import bulk_submit, labels, limits, stored_limits, submit
 from crawlservice.tasks.arguments.spider_arguments import shortened
-from crawlservice.tasks.bulk_retry import retry
 from crawlservice.tasks.bulk_submit import WantedTask
 from crawlservice.tasks.label_rows import labelled
 from crawlservice.tasks.overrides import detail
@@ -50,6 +51,7 @@ from crawlservice.tasks.progress.budgets import stops, traps_of
 from crawlservice.tasks.progress.forecast import Forecast, forecasts
 from crawlservice.tasks.progress.progress import read, yielded
 from crawlservice.tasks.progress.stats import TaskStats, of_tasks
+from crawlservice.tasks.retry import retry
 
 READ_LOG = Bearer("read", "view_task")
 router = Router(tags=["tasks"])

@@ -13,18 +13,8 @@ from crawlframe.errors import ArgumentError
 from crawlservice.accounts.roles import may_steer_watch
 from crawlservice.api.parts.auth import ApiRequest, Bearer, Caller
 from crawlservice.api.parts.errors import READING, WRITING, ApiError, NotAllowed
-from crawlservice.api.parts.schemas import (
-    MAX_ID,
-    TEXT,
-    After,
-    Id,
-    Limit,
-    Priority,
-    SpiderName,
-    StrictInput,
-    newest_first,
-    oldest_first,
-)
+from crawlservice.api.parts.paging import MAX_ID, TEXT, After, Id, Limit, newest_first, oldest_first
+from crawlservice.api.parts.schemas import Priority, SpiderName, StrictInput
 from crawlservice.models import Token, Watch, WatchedItem, WatchedPage
 from crawlservice.tasks.submit import RedisNotUpdated
 from crawlservice.watches import editing

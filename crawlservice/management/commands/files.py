@@ -14,7 +14,7 @@ from django.template.defaultfilters import filesizeformat
 from crawlframe.files.spool import Spool
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import Command as ServiceCommand
-from crawlservice.files import pruning
+from crawlservice.files import check, pruning
 from crawlservice.files.download import store
 from crawlservice.files.pruning import FileExtent
 from crawlservice.models import StoredFile
@@ -48,7 +48,7 @@ class Command(ServiceCommand):
 
     def _check(self, contents: bool) -> None:
         found = 0
-        for problem in pruning.problems(contents=contents):
+        for problem in check.problems(contents=contents):
             found += 1
             self.stdout.write(problem)
         rows = StoredFile.objects.aggregate(files=Count("pk"), size=Sum("size", default=0))

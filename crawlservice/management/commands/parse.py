@@ -42,7 +42,8 @@ from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.named_spider import NamedSpider, NamedSpiders
 from crawlservice.cli.secret_input import with_secrets
 from crawlservice.cli.terminal import plain
-from crawlservice.identity.papers import PageRobots, identity_here
+from crawlservice.identity.page_robots import PageRobots
+from crawlservice.identity.papers import identity_here
 from crawlservice.proxies.pool import pool_here
 from crawlservice.tasks.arguments import spider_arguments
 from crawlservice.tasks.arguments.spider_arguments import parse_pairs

@@ -18,7 +18,8 @@ from crawlservice.cli.terminal import plain
 from crawlservice.connections import clock
 from crawlservice.models import BulkRetry
 from crawlservice.tasks import bulk_retry
-from crawlservice.tasks.bulk_retry import WantedErrors, retry
+from crawlservice.tasks.bulk_retry import WantedErrors
+from crawlservice.tasks.retry import retry
 
 WHO: dict[str, Any] = {"command": True}
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}

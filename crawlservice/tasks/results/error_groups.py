@@ -3,7 +3,6 @@ count."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection
 from datetime import datetime
 from typing import NamedTuple
@@ -11,10 +10,9 @@ from typing import NamedTuple
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from crawlframe.errors import CrawlframeError
-from crawlservice.models import ErrorGroup, Page, Task
-from crawlservice.tasks.results.task_rows import all_before, of_task
+from crawlservice.models import ErrorGroup, Page
+from crawlservice.tasks.results.task_rows import all_before
 
-MAX_ROWS = 10_000  # ledger rows counted: a count over millions takes seconds
 MAX_GROUPS = 3_000  # groups that are looked at, those that were first seen last
 MAX_COUNT = 1_000  # errors of each group that are counted in lists
 COUNTED_OF_ONE = 20_000  # errors that are counted of a single group
@@ -138,14 +136,3 @@ def from_time(since: datetime) -> Q:
 def pages_of(groups: Collection[int]) -> QuerySet[Page]:
     """The pages of several groups, in no order."""
     return Page.objects.filter(error_group__in=groups).order_by()
-
-
-def pages_by_version(task: Task) -> str:
-    """``2f00c0ffee00 (300), 1f00c0ffee00 (1,200)``: the pages of each version, the latest version
-    first, over the latest MAX_ROWS pages; "" if no page has a version."""
-    rows = of_task(Page.objects.all(), task.pk, newest=True)
-    counts = Counter(rows.values_list("version", flat=True)[:MAX_ROWS])
-    if not any(counts):
-        return ""
-    text = ", ".join(f"{version or 'unknown'} ({n:,})" for version, n in counts.items())
-    return f"{text} of the latest {MAX_ROWS:,} pages" if counts.total() == MAX_ROWS else text

@@ -72,9 +72,9 @@ class Site:
 
     def work(self, watch: Any) -> Any:
         """One step of the leader. Returns the round, or None."""
-        from crawlservice.watches import editing, rounds
+        from crawlservice.watches import parked, rounds
 
-        return rounds.work(watch.pk, self.info, waiting=editing.find(watch))
+        return rounds.work(watch.pk, self.info, waiting=parked.find(watch))
 
     def visit(self, task: Any) -> list[Outcome]:
         """What workers do with a round."""

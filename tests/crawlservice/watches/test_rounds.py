@@ -29,7 +29,7 @@ from crawlservice.models import (
     Webhook,
 )
 from crawlservice.steward.pruning import prune_rounds
-from crawlservice.tasks.bulk_retry import retry
+from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import WrongState
 from crawlservice.watches import editing, rounds
 from crawlservice.webhooks.deliveries import body, create_deliveries

@@ -1,0 +1,92 @@
+"""Changes: what came of the pages that a task has parsed again, over all of them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, Q, Sum
+
+from crawlframe.base.bounded_dict import BoundedDict
+from crawlservice.models import ParsedPage, Task
+
+MAX_PAGES = 20_000  # pages whose fields are counted for a page of the admin
+EXAMPLES = 20  # pages that are shown
+KEPT_TIMES = 10  # times as long as summing takes
+MOST_KEPT = 100  # tasks
+_polled: BoundedDict[int, tuple[float, Changes]] = BoundedDict(MOST_KEPT)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """``pages``: those that differ. ``before``, ``after``: their items. ``links``: requests that
+    their tasks did not know. ``fields``: in how many items each field differs, the most frequent
+    first; of the first pages only if it is not ``complete``."""
+
+    pages: int
+    repaired: int
+    added: int
+    removed: int
+    changed: int
+    links: int
+    before: int
+    after: int
+    fields: list[tuple[str, int]]
+    complete: bool
+    examples: list[ParsedPage]
+
+
+def changes(task: Task, most: int = 0, examples: int = EXAMPLES) -> Changes:
+    """What a task has changed, or would. ``most``: pages whose fields are counted; 0: all. Raises
+    django.db.Error."""
+    rows = ParsedPage.objects.filter(task=task.pk).order_by()
+    names = ("added", "removed", "changed", "links")
+    sums = {f"{name}_": Sum(name, default=0) for name in names}
+    sums |= {
+        f"{name}_": Sum(name, default=0, filter=ParsedPage.DIFFERS) for name in ("before", "after")
+    }
+    counts = {
+        "pages_": Count("pk", filter=ParsedPage.DIFFERS),
+        "repaired_": Count("pk", filter=Q(repaired=True)),
+    }
+    found = rows.aggregate(**sums, **counts)
+    numbers = {name.removesuffix("_"): number for name, number in found.items()}
+    fields: Counter[str] = Counter()
+    differing = rows.filter(ParsedPage.DIFFERS).order_by("pk")
+    some = differing[: most + 1] if most else differing
+    seen = 0
+    for one in some.values_list("fields", flat=True).iterator(chunk_size=500):
+        seen += 1
+        if most and seen > most:
+            break
+        fields.update(one)
+    ordered = sorted(fields.items(), key=lambda pair: (-pair[1], pair[0]))
+    complete = not most or seen <= most
+    return Changes(**numbers, fields=ordered, complete=complete, examples=[*differing[:examples]])
+
+
+def polled_changes(task: Task) -> Changes:
+    """Those of a task, for a page that asks again every few seconds: summing up millions of pages
+    takes time, so what was found while the task runs is kept for ten times as long. Raises
+    django.db.Error."""
+    if task.state not in Task.ACTIVE:  # they do not grow any more
+        _polled.pop(task.pk, None)
+        return changes(task, MAX_PAGES)
+    began = time.monotonic()
+    until, found = _polled.get(task.pk, (0.0, None))
+    if found is None or until <= began:
+        found = changes(task, MAX_PAGES)
+        now = time.monotonic()
+        _polled[task.pk] = now + KEPT_TIMES * (now - began), found
+    return found
+
+
+def as_json(row: ParsedPage) -> dict[str, Any]:
+    """One page, for the API."""
+    names = (
+        *("id", "source_task", "source_rid", "url", "old_version", "version", "before", "after"),
+        *("added", "removed", "changed", "fields", "examples", "links", "repaired", "created_at"),
+    )
+    return {name: getattr(row, name) for name in names}
