@@ -21,7 +21,7 @@ from crawlservice.ledger.cancellation import KnownRequests, Settler, settle
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Event, Item, Page, Task
 from crawlservice.steward.steward import Steward
-from crawlservice.tasks import bulk_retry as retry_module
+from crawlservice.tasks import retry as retry_module
 from crawlservice.tasks.removal import _thin_out
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import WrongState

@@ -31,7 +31,7 @@ from crawlservice.ledger.recovery import renew
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Item, Page, Task
 from crawlservice.steward.steward import Steward
-from crawlservice.tasks import bulk_retry as retry_module
+from crawlservice.tasks import retry as retry_module
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.stored_limits import limits_of
 from crawlservice.tasks.submit import cancel, submit

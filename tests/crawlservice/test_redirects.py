@@ -187,7 +187,7 @@ def test_an_operators_retry(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> No
     chain.end(hop, [], Verdict.ERROR)
     page = Page.objects.get(state="error")
     assert page.redirects == [[301, "http://b.example/"]]
-    monkeypatch.setattr("crawlservice.tasks.bulk_retry.frontier", lambda: chain.frontier)
+    monkeypatch.setattr("crawlservice.tasks.retry.frontier", lambda: chain.frontier)
     assert retry(chain.task.pk) == 1
     Steward(Settings(), chain.frontier).tick()
     assert chain.starts_over(chain.claim())

@@ -39,7 +39,7 @@ from crawlservice.models import (
     ReplacedItem,
     Task,
 )
-from crawlservice.reparse import submission as changes_module
+from crawlservice.reparse import changes as changes_module
 from crawlservice.reparse.changes import polled_changes
 from crawlservice.tasks.removal import remove
 from crawlservice.tasks.retry import retry

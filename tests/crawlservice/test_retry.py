@@ -20,7 +20,7 @@ from crawlservice.ledger.audit import audit
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Event, Finding, Item, Page, Profile, Task
 from crawlservice.steward.steward import Steward
-from crawlservice.tasks import bulk_retry as retry_module
+from crawlservice.tasks import retry as retry_module
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import UnknownTask, WrongState, submit
 from tests.crawlservice.conftest import redis_at

@@ -21,7 +21,7 @@ from crawlframe.frontier.cluster.rollouts import Rollout
 from crawlservice.management.commands import rollout as command_module
 from crawlservice.management.commands.rollout import NodesView
 from crawlservice.models import Page, Task
-from crawlservice.rollouts import rollout
+from crawlservice.rollouts import canary, rollout
 from crawlservice.rollouts.canary import CanaryTrial, exception_of
 from crawlservice.rollouts.rollout import RolloutFailed, RolloutRun, full_revision
 from crawlservice.rollouts.status import NodeStatus, Phase, lives
@@ -423,16 +423,16 @@ def test_errors_of_long_ago_do_not_count(
     add_page(task, b"after", version=OLD12)
     trial = CanaryTrial(NEW12)
     add_page(task, b"now", version=NEW12, **error())
-    monkeypatch.setattr(rollout, "LOOK_BACK", 2)
+    monkeypatch.setattr(canary, "LOOK_BACK", 2)
     assert trial.check() is not None
-    monkeypatch.setattr(rollout, "LOOK_BACK", 3)
+    monkeypatch.setattr(canary, "LOOK_BACK", 3)
     assert CanaryTrial(NEW12).check() is None
 
 
 def test_a_trial_counts_each_page_of_its_version_once(
     task: Task, add_page: AddPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rollout, "OVERTAKING_ROWS", 4)
+    monkeypatch.setattr(canary, "OVERTAKING_ROWS", 4)
     add_page(task, b"long ago", version=NEW12)
     start = add_page(task, b"before", version=NEW12).pk
     trial = CanaryTrial(NEW12)

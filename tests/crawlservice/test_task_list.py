@@ -16,7 +16,7 @@ from crawlframe.frontier import Frontier
 from crawlservice.display import sparkline
 from crawlservice.models import Action, SavedView, Task
 from crawlservice.tasks import saved_views
-from crawlservice.tasks.progress import summary
+from crawlservice.tasks.progress import run_history
 from crawlservice.tasks.progress.run_history import histories
 from crawlservice.tasks.saved_views import filters_of, save
 from tests.crawlservice.web import cells, log_in_as, texts
@@ -53,8 +53,8 @@ class TestHistory:
         assert found[first.pk].before is None
 
     def test_tasks_far_apart_have_their_history_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(summary, "RUNS", 3)
-        monkeypatch.setattr(summary, "SLACK", 0)
+        monkeypatch.setattr(run_history, "RUNS", 3)
+        monkeypatch.setattr(run_history, "SLACK", 0)
         tasks = [ran(items=n) for n in range(12)]
         found = histories([tasks[4], tasks[11]])
         assert found[tasks[11].pk].items == [8, 9, 10, 11]

@@ -14,7 +14,7 @@ from crawlframe.revisit import Revisit
 from crawlframe.run.ledger import LedgerAway
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Page, Task, Watch, WatchedPage
-from crawlservice.watches import editing, found, tuning
+from crawlservice.watches import editing, found, picker
 from tests.crawlservice.watches.conftest import Site
 from tests.crawlservice.watches.test_endurance import begin, rounds_of
 from tests.crawlservice.watches.test_rounds import like, page
@@ -92,7 +92,7 @@ def test_some_do_not_wait(
     elif why == "said":
         rows.update(said_at=F("last_visit"))
     else:
-        monkeypatch.setattr(tuning, "ROUND_PAGES", 1)
+        monkeypatch.setattr(picker, "ROUND_PAGES", 1)
     assert site.round(watch) == ["p0"]
 
 

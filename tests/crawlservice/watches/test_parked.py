@@ -15,7 +15,7 @@ from crawlframe.frontier import Completion
 from crawlframe.revisit import Revisit
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Task, Watch, WatchedPage
-from crawlservice.watches import editing
+from crawlservice.watches import parked
 from tests.crawlservice.watches.conftest import Site
 from tests.crawlservice.watches.test_rounds import like, page
 
@@ -106,7 +106,7 @@ def test_what_waits_is_shown_with_what_to_do(site: Site, watch: Watch, ahead: Ah
 def test_no_more_pages_of_a_missing_callback_are_visited(
     site: Site, watch: Watch, ahead: Ahead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(editing, "MAX_PARKED", 1)
+    monkeypatch.setattr(parked, "MAX_PARKED", 1)
     WatchedPage.objects.filter(pk=page("c").pk).update(next_at=F("next_at") + timedelta(days=1))
     ahead(days=1)
     task = site.work(watch)
@@ -116,7 +116,7 @@ def test_no_more_pages_of_a_missing_callback_are_visited(
     assert run(site, second) == ["a"]
     assert page("c").rid is None
     # One page that does not fit its callback is not enough for that.
-    monkeypatch.setattr(editing, "MAX_PARKED", 50)
+    monkeypatch.setattr(parked, "MAX_PARKED", 50)
     third = site.work(watch)
     assert third is None or run(site, third) == []
     ahead(minutes=6)
