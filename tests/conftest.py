@@ -141,6 +141,7 @@ def nothing_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     for name, module in [*sys.modules.items()]:
         if (getattr(module, "__file__", None) or "").startswith(written):
             del sys.modules[name]
+    os.environ.pop("SCRAPY_SETTINGS_MODULE", None)  # set by each project that is opened
     gc.collect()
     gc.freeze()  # what is left, such as trees of all code, no later collection needs to look at
 
