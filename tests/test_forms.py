@@ -201,7 +201,7 @@ def test_a_page_without_html_has_no_form() -> None:
 
 
 def test_the_example_of_a_search_form() -> None:
-    parts = spider_of("spiders.md", "parts")
+    parts = spider_of("reference/spiders.md", "parts")
     html = "<form action=/s><input name=q><select name=sort><option>name<option>price</select>"
     [request] = run(parts, page(html, cb_kwargs={"word": "gear 2"})).requests
     assert request == Request("https://shop.example/s?q=gear+2&sort=price", "found")

@@ -1,4 +1,4 @@
-"""The examples of docs/howto/items.md do what the text says, and item loaders take our Response."""
+"""The examples of docs/guide/items.md do what the text says, and item loaders take our Response."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from itemloaders.processors import TakeFirst
 
 from crawlframe.testing import make_response, run
 from tests.howto import spider_of
-from tests.node.test_doc_examples import example
 
 HOUSES = """
 <div class=house><h2>Mill Lane 3</h2><b class=price>249000.00</b><i class=rooms>3</i>
@@ -22,7 +21,7 @@ HOUSES = """
 
 
 def test_typed_items() -> None:
-    result = run(spider_of("howto/items.md", "houses"), make_response(html=HOUSES))
+    result = run(spider_of("guide/items.md", "houses"), make_response(html=HOUSES))
     assert result.items == [
         {"address": "Mill Lane 3", "price": "249000.00", "rooms": 3, "features": ["garden"]},
         {"address": "Hill 9", "price": "5", "rooms": None, "features": []},
@@ -36,12 +35,12 @@ def test_typed_items() -> None:
 def test_items_in_pipelines() -> None:
     page = make_response(html="<h1> A  <b></b></h1><h2>B\nb</h2>")
     source = page.url
-    assert run(spider_of("howto/items.md", "books"), page).items == [
+    assert run(spider_of("guide/items.md", "books"), page).items == [
         {"title": "A", "source": source},
         {"title": "B b", "source": source},
     ]
     page = make_response(html="<h1> </h1>")
-    assert run(spider_of("howto/items.md", "books"), page).dropped == {"no title": 2}
+    assert run(spider_of("guide/items.md", "books"), page).dropped == {"no title": 2}
 
 
 @dataclass
@@ -51,11 +50,11 @@ class Book:
 
 
 @pytest.mark.parametrize("make", [dict, Book])
-@pytest.mark.parametrize("heading", ["Pipelines", "For all spiders"])
-def test_the_pipelines_of_the_guide_take_items_of_all_kinds(heading: str, make: Any) -> None:
-    names: dict[str, Any] = {"__name__": "example"}
-    exec(compile(example(heading), heading, "exec", dont_inherit=True), names)
-    spider = names["Shop" if heading == "Pipelines" else "Novels"]
+@pytest.mark.parametrize(("page", "name"), [("items", "shop"), ("spider", "novels")])
+def test_the_pipelines_of_the_guide_take_items_of_all_kinds(
+    page: str, name: str, make: Any
+) -> None:
+    spider = spider_of(f"guide/{page}.md", name)
 
     class Other(spider):  # type: ignore[misc,valid-type]
         def parse(self, response: Any) -> Any:
@@ -70,7 +69,7 @@ def test_item_loaders() -> None:
     page = make_response(
         html="<h1> A </h1><p class=price>£ 5.50</p><a class=tag>x</a><a class=tag>y"
     )
-    assert run(spider_of("howto/items.md", "loaded_books"), page).items == [
+    assert run(spider_of("guide/items.md", "loaded_books"), page).items == [
         {"title": "A", "price": 5.5, "tags": ["x", "y"], "url": page.url}
     ]
 

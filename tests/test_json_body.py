@@ -85,7 +85,7 @@ TOO_DEEP = 100_000  # levels, for every version of Python
 
 
 def test_what_differs_from_python() -> None:
-    """Bodies are decoded as text first: see docs/spiders.md."""
+    """Bodies are decoded as text first: see docs/reference/spiders.md."""
 
     def read(body: bytes, charset: str = "") -> Any:
         kind = "application/json" + (charset and f"; charset={charset}")

@@ -10,7 +10,7 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parent.parent
 PAIRS = [
     ("README.md", "README.zh-CN.md"),
-    ("docs/quickstart.md", "docs/quickstart.zh-CN.md"),
+    ("docs/guide/first-crawl.md", "docs/guide/first-crawl.zh-CN.md"),
 ]
 PAGES = {name: (CHECKOUT / name).read_text() for pair in PAIRS for name in pair}
 

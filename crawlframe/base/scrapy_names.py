@@ -125,7 +125,7 @@ KEYWORDS = {
 }
 
 ATTRIBUTES = {
-    "custom_settings": "call it settings; its keys are in docs/spiders.md",
+    "custom_settings": "call it settings; its keys are in docs/reference/spiders.md",
     "download_delay": _DELAY,
     "download_timeout": _TIMEOUT,
     "download_maxsize": _MAX_BODY,
@@ -263,5 +263,5 @@ def misuse_in_settings(settings: Mapping[str, Any], known: Iterable[str]) -> str
             return f"{name} is Scrapy's: {OTHER_SETTINGS[name]}"
         lower = str(name).lower()
         near = f" (did you mean {lower!r}?)" if lower in known else did_you_mean(str(name), known)
-        return f"there is no setting {name!r}{near}; docs/spiders.md lists them"
+        return f"there is no setting {name!r}{near}; docs/reference/spiders.md lists them"
     return ""

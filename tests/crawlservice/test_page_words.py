@@ -43,7 +43,7 @@ def test_details_of_actions(detail: dict[str, Any], words: str) -> None:
 
 
 def test_every_documented_reason_has_a_phrase() -> None:
-    text = (CHECKOUT / "docs/spiders.md").read_text()
+    text = (CHECKOUT / "docs/reference/spiders.md").read_text()
     part = text.partition("## How a request ends")[2].partition("\n\n")[2].partition("\n\n")[0]
     documented = {*re.findall(r"`([a-z_]+)`", part)} - {"done", "error"}
     assert len(documented) > 25

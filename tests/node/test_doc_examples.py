@@ -1,10 +1,9 @@
-"""The examples of docs/spiders.md do what the text says."""
+"""Examples of the docs do as the text says."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,14 +13,15 @@ from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.spider.task_info import Summary
 from tests.node.runner import Runs, items, registry_of
 
-PAGE = Path(__file__).parents[2] / "docs/spiders.md"
+DOCS = Path(__file__).parents[2] / "docs"
 BOOKS = b"""<div class=book><b> Emma </b><i>10</i></div><div class=book><b>Ulysses</b><i>0</i></div>
 <div class=book><b>Ada</b><i>20</i></div>"""
 
 
-def example(heading: str) -> str:
+def example(page: str, heading: str) -> str:
     """The first code block below the heading."""
-    return re.split(r"```", PAGE.read_text().split(f"### {heading}\n")[1])[1].removeprefix("python")
+    text = (DOCS / page).read_text().split(f"# {heading}\n")[1]
+    return text.split("```")[1].removeprefix("python")
 
 
 def page(worker: Runs) -> Outcome:
@@ -31,7 +31,7 @@ def page(worker: Runs) -> Outcome:
 
 
 def test_pipelines(tmp_path: Path) -> None:
-    registry = registry_of(tmp_path, example("Pipelines"))
+    registry = registry_of(tmp_path, example("guide/items.md", "Pipelines"))
     outcome = page(Runs(registry, "shop", BOOKS))
     assert items(outcome) == [
         {"title": "Emma", "price": 10.0, "euros": 10.5},
@@ -42,7 +42,7 @@ def test_pipelines(tmp_path: Path) -> None:
 
 
 def test_logs_and_stats(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    registry = registry_of(tmp_path, example("Logs and stats"))
+    registry = registry_of(tmp_path, example("reference/spiders.md", "Logs and stats"))
     body = b"<table><tr><td>1</td></tr><tr><td>2</td></tr></table>"
     with caplog.at_level(logging.INFO, "spider.prices"):
         outcome = page(Runs(registry, "prices", body))
@@ -55,7 +55,9 @@ def test_logs_and_stats(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Non
 
 
 def test_the_begin_and_the_end_of_a_task(tmp_path: Path) -> None:
-    registry = registry_of(tmp_path, example("The begin and the end of a task"))
+    registry = registry_of(
+        tmp_path, example("reference/spiders.md", "The begin and the end of a task")
+    )
     worker = Runs(registry, "catalogue", BOOKS)
     outcome = page(worker)
     assert [item["session"] for item in items(outcome)] == ["crawl-7"] * 2

@@ -32,7 +32,7 @@ def limited(redis_client: Redis, redis_url: str) -> Iterator[str]:
 
 
 def test_it_is_documented() -> None:
-    text = (CHECKOUT / "docs" / "running.md").read_text()
+    text = (CHECKOUT / "docs" / "reference" / "operating.md").read_text()
     assert f"ACL SETUSER crawlframe on >PASSWORD {rights('cf')}" in " ".join(text.split())
 
 

@@ -1,8 +1,7 @@
-"""The examples in docs/spiders.md run as they stand there, against a real server."""
+"""Examples of the docs run as they stand there, against a real server."""
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -15,23 +14,14 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.run.outcome import Outcome
 from crawlframe.spider.spider import describe, read_settings
 from tests.fetch.conftest import Exchange, Site, _server, site
+from tests.howto import spider_of
 from tests.node.runner import HERE, Tasks
 
 __all__ = ("_server", "site")
 
-PAGE = Path(__file__).parents[2] / "docs/spiders.md"
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 
-
-def example(name: str) -> type[Spider]:
-    """The spider of this name, from the example that has it."""
-    (source,) = (source for source in EXAMPLES if f'name = "{name}"' in source)
-    module: dict[str, Any] = {"__name__": f"docs_{name}"}
-    exec(compile(source, f"docs/spiders.md, {name}", "exec"), module)
-    (spider,) = (
-        kind for kind in module.values()
-        if isinstance(kind, type) and issubclass(kind, Spider) and kind.name == name
-    )  # fmt: skip
+def example(page: str, name: str) -> type[Spider]:
+    spider = spider_of(f"{page}.md", name)
     describe(spider)
     return spider
 
@@ -80,7 +70,7 @@ def test_options(site: Site) -> None:
         return True
 
     site.answer("/old", status=301, headers={"Location": "/new"})
-    assert items(crawl(example("search"), {"site": site.url})) == [
+    assert items(crawl(example("reference/spiders", "search"), {"site": site.url})) == [
         '{"status":301,"to":"/new"}',
         '{"customer":"anna","results":"id=anna"}',
         '{"customer":"ben","results":"id=ben"}',
@@ -88,7 +78,7 @@ def test_options(site: Site) -> None:
 
 
 def test_what_all_spiders_of_a_project_have(site: Site) -> None:
-    novels = example("novels")
+    novels = example("guide/spider", "novels")
     settings = read_settings(novels)
     assert (settings.delay, settings.headers) == (2, {"Accept-Language": "de"})
     html(site, "/", "<b>Emma</b>")
@@ -100,17 +90,21 @@ def test_what_all_spiders_of_a_project_have(site: Site) -> None:
 def test_a_signature_is_of_one_url(site: Site) -> None:
     html(site, "/new", "<h1>Teapots</h1>")
     site.answer("/", status=302, headers={"Location": "/new"})
-    assert items(crawl(example("signed_shop"), {"url": f"{site.url}/"})) == ['{"title":"Teapots"}']
+    assert items(crawl(example("howto/middlewares", "signed_shop"), {"url": f"{site.url}/"})) == [
+        '{"title":"Teapots"}'
+    ]
     one, other = [exchange.header("X-Signature") for exchange in site.seen]
     assert one != other
 
 
 def test_middlewares_that_sign_and_have_patience(site: Site) -> None:
     html(site, "/", "<h1>Teapots</h1>")
-    assert items(crawl(example("signed_shop"), {"url": f"{site.url}/"})) == ['{"title":"Teapots"}']
+    assert items(crawl(example("howto/middlewares", "signed_shop"), {"url": f"{site.url}/"})) == [
+        '{"title":"Teapots"}'
+    ]
     assert len(site.seen[0].header("X-Signature") or "") == 64
     html(site, "/", "<h1>Too many searches</h1>")
-    outcome = crawl(example("signed_shop"), {"url": f"{site.url}/"})[-1]
+    outcome = crawl(example("howto/middlewares", "signed_shop"), {"url": f"{site.url}/"})[-1]
     assert (outcome.verdict, outcome.reason, outcome.delay) == (
         "retry", "too many searches", 600_000,
     )  # fmt: skip
@@ -120,7 +114,9 @@ def test_a_cache(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("NEWS_CACHE", str(tmp_path / "pages"))
     html(site, "/", "<h1>News</h1>")
     for _ in range(2):
-        assert items(crawl(example("news"), {"url": f"{site.url}/"})) == ['{"title":"News"}']
+        assert items(crawl(example("howto/middlewares", "news"), {"url": f"{site.url}/"})) == [
+            '{"title":"News"}'
+        ]
     assert len(site.seen) == 1
 
 
@@ -129,12 +125,7 @@ def test_follow(site: Site) -> None:
     html(site, "/", "".join(f'<a href="{link}">' for link in links))
     for link in links:
         html(site, link, "<p>")
-    outcomes = crawl(example("products"), {"url": f"{site.url}/"})
+    outcomes = crawl(example("howto/middlewares", "products"), {"url": f"{site.url}/"})
     assert [exchange.target for exchange in site.seen] == ["/", "/product/1", "/about"]
     followed = [Request.decode(link.record) for link in outcomes[1].results.follow_ups]
     assert [request.options.timeout for request in followed] == [120, None]
-
-
-@pytest.mark.parametrize("number", range(len(EXAMPLES)))
-def test_every_example_compiles(number: int) -> None:
-    compile(EXAMPLES[number], "docs/spiders.md", "exec")

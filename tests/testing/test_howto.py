@@ -1,4 +1,4 @@
-"""The tests in docs/howto/test-a-spider.md pass as they stand there."""
+"""The tests in docs/guide/test.md pass as they stand there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs/howto/test-a-spider.md"
+PAGE = Path(__file__).parents[2] / "docs/guide/test.md"
 NAMES: dict[str, Any] = {"__name__": "howto"}
 for source in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE):
     exec(compile(source, str(PAGE), "exec"), NAMES)
