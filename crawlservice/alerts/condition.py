@@ -1,5 +1,5 @@
-"""Condition: what opens an alert. Each kind is one module of ``conditions/``, or of an installed
-package (docs/howto/alerts.md)."""
+"""Condition: a state that opens an alert. Each kind is one module of ``conditions/``, or of an
+installed package (docs/howto/alerts.md)."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class ServiceView:
         return self.connect()
 
     def floor(self, kind: str) -> float:
-        """The value from which a condition is found: an open alert goes on a little below the
+        """The value from which a condition is found: an open alert continues a little below the
         threshold, so that it does not come and go."""
         return self.least[kind] * HYSTERESIS
 
@@ -97,7 +97,7 @@ class Condition:
     redis.RedisError, FrontierError and django.db.Error: then nothing changes.
 
     ``sentence`` and ``link`` get the facts of an alert, maybe of another release: a KeyError is
-    answered with the title. ``link`` is the path of the page of the cause; "": that of the alert.
+    answered with the title. ``link`` is the path of the page of the cause; "": the alert's page.
     ``threshold`` is None if it is either there or not. ``urgency``: among conditions of the same
     severity, the lower is listed first."""
 
@@ -109,7 +109,7 @@ class Condition:
     link: Callable[[Facts], str] = lambda facts: ""
     threshold: Threshold | None = None
     urgency: int = 100
-    # Who looks. What the web finds is found although no node leads.
+    # The process that looks. The web finds its conditions although no node leads.
     by_leader: bool = True
     by_web: bool = False
 

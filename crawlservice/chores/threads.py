@@ -30,7 +30,7 @@ class Work(ABC):
         raise anything; after django.db.Error and LedgerAway it is called again."""
 
     def close(self) -> None:  # noqa: B027 - most hold nothing
-        """Releases what it holds, if anything. May raise anything."""
+        """Releases its resources, if any. May raise anything."""
 
 
 class ChoreThread:

@@ -150,7 +150,7 @@ def one_migrates() -> Iterator[None]:
 
 
 def hint(reason: str) -> str:
-    """What to do about a failure of the database, to append to its ``reason``; "" if unknown."""
+    """The fix for a failure of the database, to append to its ``reason``; "" if unknown."""
     mends = MENDS.get(connection.vendor, {}).items()
     return next((f"; {what}" for words, what in mends if re.search(words, reason)), "")
 

@@ -288,7 +288,7 @@ def _parts(table: str) -> tuple[str | None, str]:
 
 
 def connect(url: str) -> Dialect:
-    """Raises writer.TargetError and what the driver raises."""
+    """Opens the connection of a URL. Raises writer.TargetError and the driver's errors."""
     if urlsplit(url).scheme in ("mysql", "mariadb"):
         return MySQL(url)
     return Postgres(url)

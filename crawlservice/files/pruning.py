@@ -69,7 +69,7 @@ def prune_unused(age: timedelta, limit: int = BATCH) -> FileExtent:
 
 
 def prune_unknown(files: Iterable[StoreEntry]) -> FileExtent:
-    """Deletes those of the files that the database still does not know. Raises StoreError and
+    """Deletes the files that the database still does not know. Raises StoreError and
     django.db.Error."""
     gone = FileExtent()
     for file in files:
@@ -94,8 +94,8 @@ def forget_removed_tasks() -> int:
 
 
 def prune_old() -> bool:
-    """What the leading steward does: deletes a batch of what CRAWLFRAME_KEEP_FILES no longer keeps.
-    Returns whether there may be more. Raises django.db.Error."""
+    """A step of the leading steward: deletes a batch of files that CRAWLFRAME_KEEP_FILES no longer
+    keeps. Returns whether there may be more. Raises django.db.Error."""
     if not settings.KEEP_FILES:
         return False
     try:

@@ -30,8 +30,8 @@ REASONS = {
 
 
 def look_after(frontier: Frontier) -> None:
-    """Ends orders whose time is over, sends Redis what it has missed, and records which hosts are
-    held. Raises redis.RedisError, FrontierError and django.db.Error."""
+    """Ends orders whose time is over, sends Redis the orders that it missed, and records the held
+    hosts. Raises redis.RedisError, FrontierError and django.db.Error."""
     keep(frontier)
     record_held(frontier)
 
