@@ -23,9 +23,10 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Alarm:
-    """Something has a condition. ``subject`` identifies it; an open alert of the same condition and
-    subject goes on. ``since``: when it began. ``facts``: JSON, for sentence and link. ``value``:
-    compared with thresholds; None: there is none. ``task``: its labels are those of the alert."""
+    """A subject that has a condition. ``subject`` identifies it; an open alert of the same
+    condition and subject continues. ``since``: its start. ``facts``: JSON, for sentence and link.
+    ``value``: compared with thresholds; None: there is none. ``task``: gives the alert its
+    labels."""
 
     kind: str
     subject: str
@@ -35,7 +36,7 @@ class Alarm:
     spider: str = ""
     host: str = ""
     task: int | None = None
-    severity: Severity | None = None  # None: that of its condition
+    severity: Severity | None = None  # None: as its condition
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Services: messages to chat and push services, through apprise (the extra ``crawlframe[alerts]``).
 
-Only services that are reached by HTTP are allowed, and their connections are made as those of
-webhooks: to public addresses, without redirects."""
+Only services that are reached by HTTP are allowed, and their connections are made as for webhooks:
+to public addresses, without redirects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ for _name, _level in (("apprise", logging.WARNING), ("urllib3", logging.INFO)):
 logging.getLogger("apprise").propagate = False
 
 ANSWER_CHARS = 200  # characters shown of an answer
-# Those that send by HTTP and nothing else. Others would open sockets, files or programs.
+# Services that send by HTTP and nothing else. Others would open sockets, files or programs.
 SCHEMES = frozenset({
     "bark", "barks", "dingtalk", "discord", "fcm", "feishu", "flock", "gchat", "googlechat",
     "gotify", "gotifys", "ifttt", "join", "json", "jsons", "lark", "line", "mattermost", "mmost",

@@ -58,16 +58,16 @@ def known(origins: Collection[str], states: Collection[str]) -> list[Rule]:
 
 @transaction.atomic
 def note(found: LearnedRule) -> AliasRule | None:
-    """Records a rule that was learned, or what was learned of one that is known. Pages that speak
-    against a verified rule make it a proposal again. Returns the row of a rule that is to be
-    verified; None if it is not, because it is verified or was refused before."""
+    """Records a rule that was learned, or new evidence about a known rule. Pages that speak
+    against a verified rule make it a proposal again. Returns the row if the rule is to be
+    verified; None if it is verified or was refused before."""
     _, new = AliasRule.objects.get_or_create(
         key=key_of(found.rule),
         defaults={
             "origin": found.rule.origin, "kind": found.rule.kind, "rule": _stored(found.rule)
         },
     )  # fmt: skip
-    # Locked, because somebody may revoke or forget it just now.
+    # Locked, because an operator may revoke or forget it just now.
     row = AliasRule.objects.select_for_update().filter(key=key_of(found.rule)).first()
     if row is None or row.state in (State.REFUTED, State.REVOKED):
         return None

@@ -1,5 +1,5 @@
-"""Threads of chores: what may take long is done apart from the steward's rounds, which must not
-wait for it."""
+"""Threads of chores: long work is done apart from the steward's rounds, which must not wait for
+it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RETRY = 1.0  # seconds to the next step if the service's database does not answe
 
 
 class Work(ABC):
-    """The work of one thread, in which it is made, done and closed."""
+    """The work of one thread, which makes, does and closes it."""
 
     @abstractmethod
     def step(self) -> float | None:

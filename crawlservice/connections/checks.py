@@ -1,5 +1,5 @@
-"""Start-up checks of Redis and the database: what would break the guarantees is refused
-(ConfigError), what weakens them is a warning. Both say what to do."""
+"""Start-up checks of Redis and the database: a setting that would break the guarantees is refused
+(ConfigError), one that weakens them is a warning. Both name the fix."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ RIGHTS = (
     "+eval +evalsha +script|load +script|exists +time +info +bgrewriteaof "
     "+command +cluster|slots +cluster|shards"
 )
-# What every verb of the frontier does: it runs a script that writes, after sending its text if
-# needed.
+# Every verb of the frontier runs a script that writes, after sending its text if needed.
 TRIAL = "redis.call('SET', KEYS[1], 1, 'PX', 1) return 1"
 FORBIDDEN = re.compile(r"unknown command|user executing the script|ACL failure")
 

@@ -1,4 +1,4 @@
-"""Pruning of the file store: files that no page names any more, and those that no page ever named,
+"""Pruning of the file store: files that no page names any more, and files that no page ever named,
 because the worker that saved them died. Safe while crawls run: see rows.py."""
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def prune_unused(age: timedelta, limit: int = BATCH) -> FileExtent:
     for sha256 in [*unused(age).values_list("pk", flat=True)[:limit]]:
         with transaction.atomic():
             rows = unused(age).filter(pk=sha256).order_by()
-            # Locked first: what a page has written before is seen then.
+            # Locked first: rows that a page wrote before are seen then.
             locked = StoredFile.objects.select_for_update().filter(pk=sha256).first()
             if locked is not None and rows.exists():
                 store().delete(sha256)

@@ -185,8 +185,8 @@ def send_again(there: Frontier, still_here: Callable[[], None] = lambda: None) -
 
 
 def _send(there: Frontier, pk: int) -> None:
-    """Sends Redis what it has missed about this host. However many processes do so at a time, the
-    latest decision comes last."""
+    """Sends Redis the decisions that it missed about this host. However many processes do so at a
+    time, the latest decision comes last."""
     words: set[str] = set()
     while (host := Host.objects.filter(pk=pk).first()) is not None:
         words.update(host.unsent.split())
@@ -202,7 +202,7 @@ def _send(there: Frontier, pk: int) -> None:
         same = Host.objects.filter(pk=pk, order_number=host.order_number)
         if same.update(unsent=""):
             return
-        # Somebody decided meanwhile, and may have sent it before this process sent the older one.
+        # A newer decision may have been sent before this process sent the older one.
 
 
 def _forget_robots(there: Frontier, name: str) -> None:

@@ -95,7 +95,7 @@ class Watch(models.Model):
 
 
 class WatchedPage(models.Model):
-    """A page that a watch knows. Times are those of the clock of watches, intervals in seconds."""
+    """A page that a watch knows. Times are by the clock of watches, intervals in seconds."""
 
     class State(models.TextChoices):
         NEW = "new", _("new")  # not visited yet
@@ -122,7 +122,7 @@ class WatchedPage(models.Model):
     reason = models.CharField(_("reason"), max_length=REASON, blank=True, default="")
     digest = models.BinaryField(null=True, help_text="of what is compared")
     version = models.CharField(_("code version"), max_length=VERSION, blank=True, default="")
-    # What the visits add to the prior rate of change: crawlframe/revisit/rates.py.
+    # Evidence of the visits, added to the prior rate of change: crawlframe/revisit/rates.py.
     shape = models.FloatField(default=0.0)
     time = models.FloatField(default=0.0)
     every = models.FloatField(_("interval"), null=True, help_text=_("planned, in seconds"))

@@ -33,11 +33,10 @@ class UnknownNode(CrawlframeError):
 def begin(
     node: str, machine: str, pid: int, *, once: bool = False, beside: Collection[int] = ()
 ) -> int:
-    """Records a new life of a node and returns its number. It replaces the earlier ones, except
-    those of the processes ``beside`` (pids on the same machine): they go on until they leave or
-    die, because the new life may be refused. If the node was offline, it is back, which is one
-    event. ``once``: it ends when no task is left, so its death is not reported. Raises
-    django.db.Error."""
+    """Records a new life of a node and returns its number. It replaces the earlier lives, except
+    of the processes ``beside`` (pids on the same machine): these continue until they leave or die,
+    because the new life may be refused. If the node was offline, it is back, which is one event.
+    ``once``: it ends when no task is left, so its death is not reported. Raises django.db.Error."""
     with transaction.atomic():
         life = Generation.objects.create(node=node, machine=machine, pid=pid, once=once)
         _lock(node)
@@ -123,8 +122,8 @@ class LivesMonitor:
 
 
 def _lock(node: str) -> None:
-    """Until the transaction ends, nobody else begins or ends a life of this node. Of two lives that
-    die at the same time, the second one counts as the last."""
+    """Locks the lives of this node until the transaction ends. Of two lives that die at the same
+    time, the second counts as the last."""
     lives = Generation.objects.filter(node=node, fate=Fate.ALIVE).order_by("pk")
     list(lives.select_for_update().values_list("pk"))
 

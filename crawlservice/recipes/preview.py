@@ -31,7 +31,7 @@ _ENDS = re.compile(r"\s*::(?:text|attr\([^)]*\))\s*$|/(?:/?text\(\)|@[\w:-]+)\s*
 
 
 def mark(response: Response, each: Select | None, fields: dict[str, Field]) -> None:
-    """Marks what ``each`` and the fields select, in the tree of the page."""
+    """Marks the elements that ``each`` and the fields select, in the tree of the page."""
     if response.kind not in MARKUP:
         return
     parts = [response.selector]
@@ -46,7 +46,7 @@ def mark(response: Response, each: Select | None, fields: dict[str, Field]) -> N
 
 
 def shown(response: Response) -> str:
-    """The markup to show; that of a text file is its text. "" when it is not text, or too long."""
+    """The markup to show; of a text file, its text. "" when it is not text, or too long."""
     from lxml import etree, html
 
     if response.kind not in MARKUP:
@@ -69,7 +69,7 @@ def _selected(node: Any, part: Any) -> Iterable[Any]:
     if part.xpath:
         try:
             return node.xpath(_ENDS.sub("", part.xpath) or ".")  # type: ignore[no-any-return]
-        except ValueError:  # what is left is no expression; the whole one has been evaluated
+        except ValueError:  # the rest is no expression; the whole has been evaluated
             return ()
     return ()
 

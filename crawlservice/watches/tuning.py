@@ -1,6 +1,6 @@
-"""Tuning: from time to time, what is known of all pages of a group together is learned anew, and
-the level is set at which their visits are as many as the budget allows. Pages are then planned
-anew, some in each round."""
+"""Tuning: from time to time, the common statistics of a group's pages are learned anew, and the
+level is set at which their visits are as many as the budget allows. Pages are then planned anew,
+some in each round."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TRUST_VISITS = 500.0  # visits of a host of which its sitemap spoke; trust forge
 
 
 class KnownPage(NamedTuple):
-    """What is known of one page."""
+    """A page with its statistics."""
 
     host: str
     importance: float
@@ -165,8 +165,8 @@ class _Tuning:
         return found
 
     def _wanted(self, known: Iterable[KnownPage], sizes: Mapping[str, int]) -> dict[str, float]:
-        """Visits per second of each host, if it had no budget of its own. A host of which no page
-        is known has the mean of the others."""
+        """Visits per second of each host, if it had no budget of its own. A host without known
+        pages has the mean of the others."""
         sums: dict[str, float] = defaultdict(float)
         counts: dict[str, int] = defaultdict(int)
         for page in known:
@@ -265,7 +265,7 @@ def _note_fresh(watch: Watch, groups: Iterable[PageGroup], now: datetime) -> Non
 
 
 def _forget(watch: Watch) -> None:
-    """Halves what is remembered of sitemaps that spoke often: one that begins to lie after a long
-    time of truth is found out as soon."""
+    """Halves the evidence about sitemaps that announced much: a sitemap that starts to lie after a
+    long time of truth is found out as soon."""
     half = {name: F(name) / 2 for name in Trust._fields}
     WatchedHost.objects.filter(watch=watch, said__gt=TRUST_VISITS).update(**half)
