@@ -54,9 +54,9 @@ def leave(generation: int) -> None:
 
 
 def die(generation: int, held: int) -> bool:
-    """Records that the life ended without leaving; ``held`` requests are given back. Returns
-    whether its node is offline now, which is one event, however many report it; it is not if
-    another life of the node goes on. Raises django.db.Error."""
+    """Records that the life ended without leaving; ``held`` requests are released. Returns whether
+    its node is offline now, which is one event, however many report it; it is not while another
+    life of the node continues. Raises django.db.Error."""
     with transaction.atomic():
         life = Generation.objects.filter(pk=generation).first()
         if life is None:
@@ -67,7 +67,7 @@ def die(generation: int, held: int) -> bool:
             return False
         life.given_back = held
         others = Generation.objects.filter(node=life.node)
-        # For nodes that began before fates were recorded, it is unknown which newer life goes on.
+        # For nodes that started before fates were recorded, the surviving life is unknown.
         unknown = life.fate == Fate.UNKNOWN
         others = others.filter(pk__gt=generation) if unknown else others.filter(fate=Fate.ALIVE)
         if life.once or others.exists():

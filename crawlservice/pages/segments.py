@@ -47,10 +47,10 @@ class NodeSegments(Work):
         return PAUSE
 
     def tick(self) -> None:
-        """Finishes what dead workers have left, uploads what is finished, and notes both. Raises
+        """Finishes segments of dead workers, uploads finished ones, and records both. Raises
         ArchiveError and django.db.Error."""
         recover(self._archive.directory, self._node)
-        # Workers may have died without a row of theirs; what no row names is never deleted.
+        # Workers may have died without a row; a segment without a row is never deleted.
         names = {path.name for path in self._archive.directory.glob(f"*{SUFFIX}")} - self._known
         mine = [name for name in names if is_segment(name) and node_of(name) == self._node]
         rows = [PageSegment(name=name, node=self._node) for name in mine]

@@ -129,8 +129,8 @@ class Imported(NamedTuple):
 
 
 def store(entries: Iterable[Entry], source: ProxySource | None = None, run: int = 0) -> Imported:
-    """Adds proxies to the pool, or changes those that are there; they are used when they have been
-    checked. ``run``: the task that has named them, which changes those of its list only."""
+    """Adds proxies to the pool, or changes existing ones; they are used when they have been
+    checked. ``run``: the task that has named them, which changes proxies of its list only."""
     wanted = {entry.key: entry for entry in entries}
     new = known = changed = 0
     with transaction.atomic():
@@ -179,7 +179,7 @@ def _has_other_login(row: Proxy, entry: Entry) -> bool:
 def _set(row: Proxy, entry: Entry, run: int) -> None:
     row.url, row.tier, row.tags = entry.url, entry.tier, " ".join(entry.tags)
     row.country, row.max_concurrency = entry.country, entry.most
-    # Sealed anew each time, so it is only compared by what `key` covers.
+    # Sealed anew each time, so only the text that `key` covers is compared.
     row.sealed_login = entry.sealed_login
     row.named_by = max(row.named_by, run) if run else 0
     row.changed_at = timezone.now()

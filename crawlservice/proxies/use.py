@@ -1,4 +1,4 @@
-"""Use: what the proxies of the pool do at a host, and at which hosts one is used, for pages."""
+"""Use: the proxies of the pool at a host, and the hosts of a proxy, for pages of the admin."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from crawlservice.proxies.check import WRONG_LOGIN
 from crawlservice.proxies.pool import Missing, missing
 
 MAX_ROWS = 100  # rows on a page
-SENTENCES = 5  # about what a task waits for
-SEARCHED_HOSTS = 500  # hosts that were fetched last, among which those of a proxy are looked for
+SENTENCES = 5  # about the proxies that a task waits for
+SEARCHED_HOSTS = 500  # hosts fetched last, searched for hosts of a proxy
 
 
 def lasts(until: float, now: float) -> datetime | None:

@@ -1,5 +1,5 @@
 """Preview: a fetched page as it may be shown in the admin: its text and structure, nothing that
-runs, loads or leads anywhere. What a recipe finds on it is marked."""
+runs, loads or leads anywhere. Elements that a recipe selects are marked."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INERT = {
 }  # fmt: skip
 KEPT = frozenset({"id", "class", "colspan", "rowspan", "dir", "lang", "title", MARK, PART})
 
-# What an expression ends in when it selects a text or an attribute of an element.
+# The end of an expression that selects a text or an attribute of an element.
 _ENDS = re.compile(r"\s*::(?:text|attr\([^)]*\))\s*$|/(?:/?text\(\)|@[\w:-]+)\s*$")
 
 

@@ -140,7 +140,7 @@ class Finder:
                 )
 
     def hear(self, page: WatchedPage, found: FoundPage) -> bool:
-        """Takes over what is new about a known page; returns whether anything is."""
+        """Takes over news about a known page; returns whether there are any."""
         heard = False
         for name, value in _request(_nearest(page, found)).items():
             old = getattr(page, name)
@@ -156,7 +156,7 @@ class Finder:
         lastmod, before = moment(found.lastmod), page.lastmod
         if lastmod is None or lastmod == before:
             return heard
-        # A time in the future is wrong, and must not hide those that are said later.
+        # A time in the future is wrong, and must not hide later ones.
         if before is not None and lastmod < before <= self.now:
             return heard
         page.lastmod = lastmod

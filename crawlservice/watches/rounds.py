@@ -145,8 +145,8 @@ def _mark(watch: Watch, problem: str) -> None:
 
 
 def _take_back(watch: Watch, policies: dict[str, Revisit], now: datetime) -> None:
-    """Pages of rounds that have ended, of which no visit is recorded: it failed, was cancelled, or
-    the round was removed."""
+    """Takes back pages of ended rounds without a recorded visit: it failed, was cancelled, or the
+    round was removed."""
     waiting = waiting_pages().filter(watch=watch, round__isnull=False).order_by()
     numbers = {number or 0 for number in waiting.values_list("round", flat=True).distinct()}
     rows = Task.objects.filter(pk__in=numbers)
@@ -170,7 +170,7 @@ def _make(
     active = Task.objects.filter(watch=watch, state__in=Task.ACTIVE)
     # A host that makes a round slow, because it rests or is paused, must not hold up the others.
     slow = [*active.filter(created_at__lt=Now() - SLOW_SPAN).values_list("pk", flat=True)]
-    # Nor must rounds of which only visits are left that wait for code.
+    # Nor must rounds whose remaining visits all wait for code.
     rounds = active.exclude(pk__in=[*slow, *waiting.rounds]).count()
     since = None if watch.round_at is None else now - watch.round_at
     if since is not None and since < timedelta(0):  # the clock was set back

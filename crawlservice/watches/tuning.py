@@ -27,11 +27,11 @@ LOOK_SECONDS = 600.0  # seconds between two looks at a group
 SAMPLE = 5_000  # pages of a group that are looked at
 FIT_STEPS = 20  # steps of learning the prior
 ROUNDS = 12  # steps of setting the level
-HOSTS = 200  # with levels of their own: those that are furthest above their budget
+HOSTS = 200  # with levels of their own: the hosts furthest above their budget
 MAX_REPLANNED = 2_000  # pages planned anew in one round of the steward
 GROWTH = 1.5  # by how many times visits have grown when the prior is learned anew
 MIN_VISITS = 20  # visits after the first one of a page, for that
-TRUST_VISITS = 500.0  # visits of a host of which its sitemap spoke; trust forgets earlier ones
+TRUST_VISITS = 500.0  # visits of a host that its sitemap announced; trust forgets earlier ones
 
 
 class KnownPage(NamedTuple):
