@@ -80,7 +80,7 @@ class TaskChore:
         for pk, counts in found.items():
             with contained(f"task {pk}"):
                 # With several partitions a task may have lost requests whose parents another
-                # process completed. The numbers agree, so the loss is unnoticed. For a cancelled task
+                # process completed. The numbers agree, so it is unnoticed. For a cancelled task
                 # the database finds them later.
                 whole = tasks[pk].state == Task.State.CANCELLING
                 if self._frontier.store.partitions == 1 or whole or not self._bring_back(tasks[pk]):
