@@ -16,9 +16,8 @@ SOURCE = Path(__file__).resolve().parents[2] / "crawlservice/tasks/progress/outc
 
 class Reasons(SphinxDirective):
     def run(self) -> list[nodes.Node]:
-        lines = [".. list-table::", "   :widths: 30 70", ""]
-        for reason, phrase in reasons():
-            lines += [f"   * - ``{reason}``", f"     - {phrase}"]
+        lines = ["| reason | meaning |", "| --- | --- |"]
+        lines += [f"| `{reason}` | {phrase} |" for reason, phrase in reasons()]
         parent = nodes.section()
         self.state.nested_parse(StringList(lines), self.content_offset, parent)
         return parent.children
