@@ -63,7 +63,7 @@ def write(tried: Iterable[tuple[Mutant, Verdict | None]]) -> None:
 
 
 def summary(tried: Iterable[tuple[Mutant, Verdict | None]]) -> str:
-    """The table of docs/survives.md: scripts and Python, without files."""
+    """A table of scripts and Python, without files."""
     parts: dict[str, list[tuple[Mutant, Verdict | None]]] = {"Lua scripts": [], "Python": []}
     for mutant, verdict in tried:
         parts["Lua scripts" if mutant.file.endswith(".lua") else "Python"].append((mutant, verdict))
