@@ -12,18 +12,12 @@ import uvloop
 from crawlframe import Request, Spider
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.run.outcome import Outcome
-from crawlframe.spider.spider import describe, read_settings
+from crawlframe.spider.spider import read_settings
 from tests.fetch.conftest import Exchange, Site, _server, site
 from tests.howto import spider_of
 from tests.node.runner import HERE, Tasks
 
 __all__ = ("_server", "site")
-
-
-def example(page: str, name: str) -> type[Spider]:
-    spider = spider_of(f"{page}.md", name)
-    describe(spider)
-    return spider
 
 
 def crawl(spider: type[Spider], arguments: dict[str, Any]) -> list[Outcome]:
@@ -70,7 +64,7 @@ def test_options(site: Site) -> None:
         return True
 
     site.answer("/old", status=301, headers={"Location": "/new"})
-    assert items(crawl(example("reference/spiders", "search"), {"site": site.url})) == [
+    assert items(crawl(spider_of("reference/spiders.md", "search"), {"site": site.url})) == [
         '{"status":301,"to":"/new"}',
         '{"customer":"anna","results":"id=anna"}',
         '{"customer":"ben","results":"id=ben"}',
@@ -78,7 +72,7 @@ def test_options(site: Site) -> None:
 
 
 def test_what_all_spiders_of_a_project_have(site: Site) -> None:
-    novels = example("guide/spider", "novels")
+    novels = spider_of("guide/spider.md", "novels")
     settings = read_settings(novels)
     assert (settings.delay, settings.headers) == (2, {"Accept-Language": "de"})
     html(site, "/", "<b>Emma</b>")
@@ -90,21 +84,19 @@ def test_what_all_spiders_of_a_project_have(site: Site) -> None:
 def test_a_signature_is_of_one_url(site: Site) -> None:
     html(site, "/new", "<h1>Teapots</h1>")
     site.answer("/", status=302, headers={"Location": "/new"})
-    assert items(crawl(example("howto/middlewares", "signed_shop"), {"url": f"{site.url}/"})) == [
-        '{"title":"Teapots"}'
-    ]
+    spider = spider_of("howto/middlewares.md", "signed_shop")
+    assert items(crawl(spider, {"url": f"{site.url}/"})) == ['{"title":"Teapots"}']
     one, other = [exchange.header("X-Signature") for exchange in site.seen]
     assert one != other
 
 
 def test_middlewares_that_sign_and_have_patience(site: Site) -> None:
     html(site, "/", "<h1>Teapots</h1>")
-    assert items(crawl(example("howto/middlewares", "signed_shop"), {"url": f"{site.url}/"})) == [
-        '{"title":"Teapots"}'
-    ]
+    spider = spider_of("howto/middlewares.md", "signed_shop")
+    assert items(crawl(spider, {"url": f"{site.url}/"})) == ['{"title":"Teapots"}']
     assert len(site.seen[0].header("X-Signature") or "") == 64
     html(site, "/", "<h1>Too many searches</h1>")
-    outcome = crawl(example("howto/middlewares", "signed_shop"), {"url": f"{site.url}/"})[-1]
+    outcome = crawl(spider, {"url": f"{site.url}/"})[-1]
     assert (outcome.verdict, outcome.reason, outcome.delay) == (
         "retry", "too many searches", 600_000,
     )  # fmt: skip
@@ -114,9 +106,8 @@ def test_a_cache(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("NEWS_CACHE", str(tmp_path / "pages"))
     html(site, "/", "<h1>News</h1>")
     for _ in range(2):
-        assert items(crawl(example("howto/middlewares", "news"), {"url": f"{site.url}/"})) == [
-            '{"title":"News"}'
-        ]
+        spider = spider_of("howto/middlewares.md", "news")
+        assert items(crawl(spider, {"url": f"{site.url}/"})) == ['{"title":"News"}']
     assert len(site.seen) == 1
 
 
@@ -125,7 +116,7 @@ def test_follow(site: Site) -> None:
     html(site, "/", "".join(f'<a href="{link}">' for link in links))
     for link in links:
         html(site, link, "<p>")
-    outcomes = crawl(example("howto/middlewares", "products"), {"url": f"{site.url}/"})
+    outcomes = crawl(spider_of("howto/middlewares.md", "products"), {"url": f"{site.url}/"})
     assert [exchange.target for exchange in site.seen] == ["/", "/product/1", "/about"]
     followed = [Request.decode(link.record) for link in outcomes[1].results.follow_ups]
     assert [request.options.timeout for request in followed] == [120, None]
