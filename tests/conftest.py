@@ -120,6 +120,11 @@ def pytest_unconfigure() -> None:
     shutil.rmtree(VAR_DIR, ignore_errors=True)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A quick run need not import tests that are not quick."""
+    return (quick.only(config) and quick.is_slow(collection_path)) or None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """No collection of garbage looks at thousands of tests, now or later."""
@@ -127,7 +132,6 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        gc.collect()
         gc.freeze()
         gc.enable()
 
