@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,6 +25,7 @@ from tests.stock import StockPostgres, StockRedis
 
 HERE = Path(__file__).parent
 LONGEST_WAIT = 180  # seconds; only a test that fails waits for so long, on the busiest machine
+LATE = 0.9  # seconds by which a request may arrive late on a busy machine
 STOCK = os.environ.get("TEST_SERVERS", "stock") == "stock"
 
 
@@ -290,6 +291,18 @@ def crawl(
         return Crawl(look, running, pages)
 
     return start
+
+
+def early(times: Iterable[float], delay: float) -> list[tuple[float, float]]:
+    """Moments at which requests arrived that cannot have been sent ``delay`` seconds apart: a busy
+    machine delays each by less than LATE."""
+    moments = sorted(times)
+    return [
+        (before, after)
+        for first, before in enumerate(moments)
+        for more, after in enumerate(moments[first + 1 :], 1)
+        if after - before < more * delay - LATE
+    ]
 
 
 def wait_for(ready: Callable[[], bool]) -> None:
