@@ -101,6 +101,12 @@ def test_one_that_waits_for_its_turn_on_a_busy_machine(world: World) -> None:
     world.marks.write(0, LOOP, A)
     world.status = psutil.STATUS_RUNNING
     assert world.pass_by(2 * STALL) == []
+    for _ in range(11):  # a tenth of a processor is its share
+        world.worked += STALL / 10
+        world.worked_in_loop += STALL / 10
+        kept = world.pass_by(STALL)
+    assert kept == [A]
+    assert world.pool.cpu_wanted
 
 
 def test_a_thread_that_keeps_the_lock_from_a_callback_in_the_event_loop(world: World) -> None:

@@ -180,9 +180,10 @@ def _judge(child: Child, sight: _Sight, process: psutil.Process, now: float) -> 
     after = _worked(process)
     worked, in_loop = after.all - sight.worked.all, after.loop - sight.worked.loop
     computes = worked > seconds / 2
-    # On a busy machine it may only be waiting for the processor.
     if not computes and _could_run(process, any_thread=sight.rid is None):
-        return None
+        if (worked if sight.rid is None else in_loop) < STALL:
+            return None  # on a busy machine it may only be waiting for the processor
+        computes = True
     if sight.rid is not None and not (computes and in_loop < worked / 2):
         return _Stall(child, [child.held[sight.rid]], sight.since, computes, True)
     # It is not visible which thread holds the interpreter's lock: all that run are kept.
