@@ -27,6 +27,7 @@ import hypothesis
 import psutil
 import psycopg2
 import pytest
+from django.conf import settings
 from django.core.management import call_command
 from django.db import connections
 from django.test import override_settings
@@ -83,6 +84,7 @@ def _set_up_django() -> str:
     os.environ["CRAWLFRAME_ENV_FILE"] = os.devnull
     os.environ["DJANGO_SETTINGS_MODULE"] = "crawlservice.settings"
     django.setup()
+    settings.WHITENOISE_AUTOREFRESH = True  # or each client of a test looks for all static files
     return var_dir
 
 

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
+from tests import quick
+
 OF_FILE, OF_FOLDER = 'scope="module"', 'scope="package"'
 NODES = "tests/process/"
 # Folders of few tests that each take long, in the order in which they run.
@@ -33,8 +35,9 @@ class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
 
 
 def processes(config: pytest.Config) -> int:
-    """How many processes ``-n auto`` means. Tests of nodes wait a lot: one more than processors."""
-    return len(os.sched_getaffinity(0)) + (config.getoption("markexpr") != "quick")
+    """How many processes ``-n auto`` means: more than processors, for tests that wait. Those of
+    nodes wait most."""
+    return len(os.sched_getaffinity(0)) + (1 if quick.only(config) else 2)
 
 
 def sort(root: Path, items: list[pytest.Item]) -> None:

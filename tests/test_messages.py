@@ -240,6 +240,7 @@ def test_all_variables_that_messages_name_exist() -> None:
     assert wrong == set()
 
 
+@pytest.mark.slow
 def test_all_commands_that_messages_name_exist() -> None:
     named = set()
     for module, tree in trees().items():
