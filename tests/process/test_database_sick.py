@@ -209,22 +209,26 @@ def control(cluster: Cluster) -> Iterator[Control]:
 def test_an_answer_that_never_comes_is_not_waited_for_for_ever(
     crawl: Crawl, cluster: Cluster
 ) -> None:
-    """The connections of both commit threads and the leading steward stay open, but pass
-    nothing. First of all tests: of a steward that lost another one soon before, its node would say
-    so for 90 s."""
+    """All connections stay open, but pass nothing. First of all tests: of a steward that lost
+    another one soon before, its node would say so for 90 s."""
     crawl.advance(25)
-    proxy = cluster.postgres_proxy
-    enough = proxy.lost + 3
-    proxy.swallow_answers(3)
-    wait(lambda: proxy.lost == enough)
+    cluster.postgres_proxy.freeze()
     why = "the database has not answered for more than 5 s"
-    wait(lambda: [node.health.waits for node in nodes.read()] == [why] * WORKERS)
-    assert {node.condition for node in nodes.read()} == {nodes.ABNORMAL}
+    waiting = set()  # nodes, not all at the same moment
+
+    def all_have_waited() -> bool:
+        for node in nodes.read():
+            if node.health.waits == why:
+                assert node.condition == nodes.ABNORMAL
+                waiting.add(node.node)
+        return len(waiting) == WORKERS
+
+    wait(all_have_waited)
     crawl.check_end()
     crawl.check_workers()
     # A worker may have been reading the task instead.
     late = re.findall(r"(results wait|a request waits): the database has not", cluster.output)
-    assert len(late) == WORKERS
+    assert len(late) >= WORKERS
     wait(lambda: not any(node.health.waits for node in nodes.read()))
 
 
