@@ -99,6 +99,9 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # A shell starts background jobs with SIGINT ignored, which processes of tests would inherit.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # So does nohup with SIGHUP: it still ends nothing here, but programs get their default back.
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda number, frame: None)
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
