@@ -23,7 +23,7 @@ KINDS = ("change", "change", "comment", "change", "broken", "change")  # a broke
 LONG_KILLS, SHORT_KILLS = 20, 4
 SEED = int(os.environ.get("SEED", "1"))
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
     ("nodes", "kills", "every", "listings"),
     [
         (["one"], SHORT_KILLS, 1.5, 60),
-        pytest.param(["one", "two"], LONG_KILLS, 3.0, 800, marks=pytest.mark.long),
+        (["one", "two"], LONG_KILLS, 3.0, 800),
     ],
 )
 def test_a_scrapy_project_is_pulled_while_workers_are_killed(
