@@ -33,7 +33,7 @@ CAN_ADOPT = sys.platform == "linux"
 
 
 class Child:
-    """One steward, template or worker. ``held``: the requests given to it and not settled yet;
+    """One steward, template or worker. ``held``: the requests sent to it and not settled yet;
     ``version``: the code that it runs."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Child:
         self.born = self.last_beat = time.monotonic()
         self.rss = 0  # bytes
         self.stuck = False  # whether it says that a parser does not end
-        self.waits = ""  # what its results or chores wait for
+        self.waits = ""  # reason for which its results or chores wait
         self.failures = 0  # of its chores, lately
         self._marks, self._place = marks, place
 
@@ -180,7 +180,7 @@ def become_child(role: str, parent: int, main: Callable[[], None]) -> NoReturn:
     except BaseException:
         log.exception("%s %d failed", role, os.getpid())
     finally:
-        # No atexit handlers and no destructors: what was inherited belongs to the master.
+        # No atexit handlers and no destructors: inherited objects belong to the master.
         try:
             sys.stdout.flush()
             sys.stderr.flush()

@@ -14,7 +14,7 @@ from crawlframe.node.master.worker_pool import OF_TASK, WorkerPool
 from crawlframe.node.messages import Run
 
 PRUNE_EVERY = 10.0  # seconds between two looks which of the tasks have ended
-SOON_SECONDS = 1.0  # the same, where the worker of a task that has ended makes room for another one
+SOON_SECONDS = 1.0  # the same, where the worker of an ended task makes room for a new task
 MAX_TASKS = 4  # tasks with a worker of their own at a time, for each worker of the node
 
 

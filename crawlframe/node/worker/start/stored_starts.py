@@ -1,4 +1,4 @@
-"""StoredStarts: records what ``start`` yields in database and Redis, on the commit thread."""
+"""StoredStarts: records the results of ``start`` in database and Redis, on the commit thread."""
 
 from __future__ import annotations
 
