@@ -1,4 +1,4 @@
-"""The names of downloaders: those that are built in, and those that installed packages add."""
+"""The names of downloaders, built-in ones and those from installed packages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GROUP = "crawlframe.downloaders"  # of the entry points of packages: name = "mod
 
 @cache
 def plug_ins() -> dict[str, EntryPoint]:
-    """The downloaders of installed packages, by name. Those that are built in keep their names."""
+    """The downloaders of installed packages, by name. Built-in ones keep their names."""
     return {one.name: one for one in entry_points(group=GROUP) if one.name not in BUILT_IN}
 
 
@@ -36,7 +36,7 @@ def misfit(name: Any) -> str:
 
 
 def check_downloader(url: str, method: str, name: str | None, options: Options) -> None:
-    """Raises BadRequest if there is no such downloader, or it cannot do what is asked for."""
+    """Raises BadRequest if there is no such downloader, or it cannot serve the request."""
     if name is not None and (problem := misfit(name)):
         raise BadRequest(f"request {url}: {problem}")
     if name == BROWSER and method not in ("GET", "POST"):

@@ -1,4 +1,4 @@
-"""Picture: what a browser showed of a page, as it is kept with the request."""
+"""Picture: a screenshot of a page, as it is kept with the request."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 
 class StoredPage(NamedTuple):
-    """``age``: seconds since it was fetched, or since its server said that it is unchanged, by the
-    database's clock. ``rid``: of the request that brought it. ``signature``: of what ran its
-    callback; b"" if its results are not kept."""
+    """A page of the store. ``age``: seconds since it was fetched, or since its server said that it
+    is unchanged, by the database's clock. ``rid``: of the request that brought it. ``signature``:
+    of the code that ran its callback; b"" if its results are not kept."""
 
     number: int
     rid: bytes
