@@ -39,7 +39,7 @@ class KnownByRules:
             if reason == ALIAS:
                 self.tell(found, link.request.url)
             elif reason in (None, WATCHED):
-                # Only now: of a URL that is refused, another one of its page may be none.
+                # Only now: a refused URL may be the only URL of its page.
                 page.here.add(link.fingerprint)
                 aliased.add(make_rid(page.outcome.task, link.fingerprint))
 
@@ -47,7 +47,7 @@ class KnownByRules:
         return keep
 
     def find(self, request: Request) -> Alias | None:
-        """Return what a request is known by; None if no rule is about it."""
+        """Return the alias of a request; None if no rule is about it."""
         if request.dont_filter or request.method != "GET" or request.body is not None:
             return None
         return self._aliases.find(canonical(request.url))

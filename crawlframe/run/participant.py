@@ -30,7 +30,7 @@ class Participant:
     takes: ClassVar[tuple[str, ...]] = ()
 
     def concerned(self, outcomes: list[Outcome]) -> list[Outcome]:
-        """Those of the outcomes with a value in ``takes`` that concern the participant."""
+        """The outcomes with a value in ``takes`` that concern the participant."""
         return outcomes
 
     def prepare(self, outcomes: list[Outcome]) -> None:

@@ -1,4 +1,4 @@
-"""Watching: which pages of a task are watched, and what a visit of one notes about it."""
+"""Watching: marks the watched pages of a task, and notes the result of each visit."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Watching:
 
     def look(self, outcome: Outcome, spider: Spider, request: Request, got: Any) -> None:
         """Notes which items the outcome has and, if ``got`` is the response of a page that is
-        visited by itself, what it is compared by. Raises what the spider's own method raises."""
+        visited by itself, the digest of its content. Raises errors of the spider's own method."""
         visit, items = outcome.results.visit, outcome.results.items
         if visit is None:
             return
@@ -138,7 +138,7 @@ def _digest(policy: Revisit, spider: Any, response: Response, items: list[bytes]
 
 
 def _text(response: Response, ignore: Collection[str]) -> bytes:
-    """What is read of a page of HTML, without what is ignored; other bodies as they are."""
+    """The text of an HTML page, without ignored parts; other bodies as they are."""
     if response.kind != "html":
         return response.body
     try:
