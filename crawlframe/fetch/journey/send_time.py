@@ -40,5 +40,5 @@ class SendTime:
         return waited
 
     def elapsed(self) -> float:
-        """Seconds since this was made, without those of the wait."""
+        """Seconds since this was made, without the wait."""
         return self._clock() - self._started - self._waited

@@ -14,7 +14,7 @@ REFRESH_SECONDS = 20.0  # seconds after which it receives them again, before it 
 
 
 class Pin:
-    """What is known about host and port of a URL. ``own``: it needs no resolver. ``told``: when
+    """The addresses of host and port of a URL. ``own``: it needs no resolver. ``told``: when
     libcurl received the addresses (time.monotonic())."""
 
     __slots__ = ("line", "own", "told", "until")
