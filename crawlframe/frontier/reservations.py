@@ -36,7 +36,8 @@ class Target(NamedTuple):
 
 
 class Reservations:
-    """They lapse by themselves, and are lost with Redis: then a page may be fetched twice."""
+    """Reservations of pages. They lapse by themselves, and are lost with Redis: then a page may be
+    fetched twice."""
 
     def __init__(self, store: PartitionedStore) -> None:
         self._store = store
