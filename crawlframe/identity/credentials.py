@@ -51,7 +51,7 @@ class Credentials:
                 self._exact[one.host] = one
 
     def find(self, url: str) -> Credential | None:
-        """The one for a request to this URL."""
+        """The credential for a request to this URL."""
         host = host_of(url)
         found = self._exact.get(host)
         if found is None and self._below and host == hostname_of(url):

@@ -1,1 +1,2 @@
-"""Pages whose texts are nearly the same: which text is compared, and what is kept of it."""
+"""Pages whose texts are nearly the same: the text that is compared, and the fingerprint that is
+kept of it."""

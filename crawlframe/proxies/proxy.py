@@ -12,8 +12,8 @@ FIXED = 0  # in place of an id: named by a spider, not one of the pool
 
 
 class ChosenProxy(NamedTuple):
-    """``id``: that of the pool, or FIXED. ``username`` and ``password`` are "" without
-    credentials. Its text does not show them. ``found``: a spider has found it on a page."""
+    """A proxy for a transfer. ``id``: of the pool, or FIXED. ``username`` and ``password`` are ""
+    without credentials. Its text does not show them. ``found``: a spider has found it on a page."""
 
     id: int
     scheme: str  # http, https, socks5 (names are resolved here) or socks5h (there)
