@@ -65,7 +65,7 @@ __all__ = [
 ]
 __version__ = "0.2.0"
 
-# What not every spider needs is imported on first use.
+# Names that only some spiders need are imported on first use.
 _LATER = {
     "CSVFeedSpider": "crawlframe.spiders.feeds",
     "CrawlSpider": "crawlframe.spiders.crawl",

@@ -13,7 +13,7 @@ from crawlframe.noise.template import lcs
 
 MIN_VALUES = 4  # values of a part that differs
 AFTER_VALUES = 6  # of one that comes after a part that differs: there are no sections
-KINDS = 16  # kinds of pages in a section: fewer sort its pages
+KINDS = 16  # kinds of pages in a section that has fewer of them: its pages are sorted by them
 MANY_VALUES = 32  # values, from which on they are no sections of a site
 MEMBERS = 4  # URLs for each value, from which on a few values are sections of a site
 MIN_URLS = 3  # URLs of a cluster that joins another where the part differs already
