@@ -20,7 +20,7 @@ Seconds = Annotated[float, Meta(gt=0, le=600)]
 
 
 class _Action(msgspec.Struct, frozen=True, tag_field="do", forbid_unknown_fields=True):
-    """The base of all actions. Those with a ``timeout`` fail after that many seconds."""
+    """The base of all actions. An action with a ``timeout`` fails after that many seconds."""
 
 
 class Goto(_Action, frozen=True, tag="goto"):

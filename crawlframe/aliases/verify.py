@@ -64,7 +64,7 @@ def content_of(response: Response) -> Content:
 def _parts(response: Response) -> tuple[list[str], list[str], bool]:
     tree = response.tree
     hrefs = [node.attrs.get("href") or "" for node in tree.css("a[href]")]
-    # Those to the page itself depend on its URL.
+    # Links to the page itself depend on its URL.
     links = response._join_all([href for href in hrefs if href and href[0] not in "#?"])
     images = [node.attrs.get("src") or "" for node in tree.css("img[src]")]
     password = tree.css_first('input[type="password"]') is not None

@@ -37,7 +37,7 @@ class Watch(Protocol):
 
 
 class Unwatched:
-    """Ignores all of it."""
+    """A Watch that ignores all calls."""
 
     def in_loop(self, awaitable: Awaitable[Response]) -> Awaitable[Response]:
         return awaitable

@@ -61,7 +61,7 @@ class Partial:
         self.size += len(chunk)
 
     def complete(self) -> None:
-        """Nothing more will come, and no attempt will continue it."""
+        """Completes the file: no attempt will continue it."""
         self._file.flush()
         self._note.unlink(missing_ok=True)
 
@@ -77,7 +77,7 @@ class Partial:
             self._file.close()
 
     def discard(self) -> None:
-        """Drops it for good."""
+        """Deletes the part."""
         self.validator = ""
         self.close()
 

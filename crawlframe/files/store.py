@@ -33,7 +33,7 @@ class FileStore(Protocol):
 
     @property
     def address(self) -> str:
-        """Where it is, for messages; without secrets."""
+        """The address of the store, for messages; without secrets."""
 
     @property
     def spool(self) -> Path:

@@ -63,7 +63,7 @@ class Permits:
         self._run(host, NOBODY, "", host, token, 0, NO_SIGNAL.kind, NO_SIGNAL.ms, "")
 
     def end(self, generation: int, task: int, host: str, token: bytes, signal: Signal) -> None:
-        """The fetch is over, and says this about its host."""
+        """Ends a permit with the fetch's signal about its host."""
         self._run(host, generation, task, host, token, 0, signal.kind, signal.ms, "")
 
     def _run(self, host: str, *arguments: object) -> tuple[int, int]:

@@ -97,7 +97,7 @@ class Proxies:
         return [proxy.id, most, proxy.life, proxy.tier, proxy.country, *proxy.tags]
 
     def restore(self, sessions: Mapping[str, str]) -> None:
-        """Gives sessions that have no proxy theirs again, by place; "": none."""
+        """Restores the proxies of sessions that have none, by place; "": none."""
         for place, proxy in sessions.items():
             partition = self._store.partition_of(host_in(place))
             if proxy:

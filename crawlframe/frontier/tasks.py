@@ -225,7 +225,7 @@ class Tasks:
                         self.near.forget(NearStore(task))
 
     def is_open(self, task: int) -> bool:
-        """Whether it was opened and not closed since."""
+        """Whether a task was opened and not closed since."""
         return bool(self.store.redis.sismember(self.store.keys[0]("TASKS"), str(task)))
 
     def open_tasks(self) -> list[int]:

@@ -39,7 +39,8 @@ class Credential(NamedTuple):
 
 
 class Credentials:
-    """The most exact one applies: a host before ``*.domain``, a longer domain before a shorter."""
+    """Credentials of hosts. The most exact applies: a host before ``*.domain``, a longer domain
+    before a shorter."""
 
     def __init__(self, known: Iterable[Credential]) -> None:
         self._exact: dict[str, Credential] = {}

@@ -65,7 +65,7 @@ class Identity:
         return self._signer is None and self._credentials is None
 
     def load(self, papers: Papers) -> None:
-        """Uses these from the next transfer on."""
+        """Uses these keys and credentials from the next transfer on."""
         if papers == self._papers:
             return
         self._papers = papers

@@ -65,7 +65,7 @@ def check_tls(known: Mapping[str, Tls]) -> None:
 
 
 def tls_of(known: Mapping[str, Tls], url: str) -> Tls | None:
-    """The most exact one for a URL; None: the usual verification."""
+    """The most exact settings for a URL; None: the usual verification."""
     return next((known[one] for one in _names(url) if one in known), None) if known else None
 
 

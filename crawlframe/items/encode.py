@@ -28,8 +28,8 @@ MAX_BITS = 14_284  # of an integer: more digits are not read by Python
 
 
 def is_item(thing: Any) -> bool:
-    """Whether it can be stored: a dict, an object of a dataclass, attrs, pydantic or msgspec, or an
-    instance of a Django model."""
+    """Whether a value can be stored as an item: a dict, an object of a dataclass, attrs, pydantic
+    or msgspec, or an instance of a Django model."""
     return type(thing) is dict or item_adapter().is_item(thing)
 
 

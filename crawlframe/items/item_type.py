@@ -69,7 +69,7 @@ def required_fields(kind: type) -> list[str]:
 
 
 def misuse_of(kind: Any) -> str:
-    """Why it cannot be the class of the items; "" if it can."""
+    """Why a type cannot be the class of the items; "" if it can."""
     if not isinstance(kind, type):
         return f"item must be the class of the items, {_KINDS}, not {kind!r:.80}"
     if _is_pydantic(kind):

@@ -28,7 +28,7 @@ class ModelItem(NamedTuple):
 
 
 def is_model(kind: Any) -> bool:
-    """Whether it is the class of a Django model."""
+    """Whether a type is the class of a Django model."""
     return hasattr(getattr(kind, "_meta", None), "concrete_fields")
 
 

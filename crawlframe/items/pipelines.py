@@ -152,7 +152,7 @@ def _misuse(one: Any) -> str:
 
 
 def _unfit(one: Any, process: Any) -> str:
-    """Why it does not accept an item and a response; "" when it does."""
+    """Why a function does not accept an item and a response; "" when it does."""
     own = [None] if isinstance(one, type) else []  # self
     if misfit(process, *own, None, None):
         return "it must take two arguments: process_item(item, response)"

@@ -120,7 +120,7 @@ def decoded_block(text: str) -> Any:
 
 
 def _objects_in(data: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """All dicts in it, in document order."""
+    """All dicts in a value, in document order."""
     left: list[Any] = [*reversed(data)]
     while left:
         one = left.pop()

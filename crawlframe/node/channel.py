@@ -44,7 +44,7 @@ class Channel(Generic[Out, In]):
 
     @property
     def pending(self) -> bool:
-        """Whether there is something that the socket has not accepted yet."""
+        """Whether there are bytes that the socket has not accepted yet."""
         return bool(self._out)
 
     @property

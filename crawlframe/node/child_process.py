@@ -128,7 +128,8 @@ class Child:
             self._again[rid] = again - 1
 
     def relieve(self, rids: Collection[bytes]) -> list[tuple[bytes, str, int]]:
-        """Leaves it these requests only. Returns the others as ``requests_to_release`` does."""
+        """Leaves the child only these requests. Returns the others as ``requests_to_release``
+        does."""
         self.relieved = True
         others = [(rid, held.host, 0) for rid, held in self.held.items() if rid not in rids]
         self.held = {rid: held for rid, held in self.held.items() if rid in rids}
@@ -148,14 +149,14 @@ class Child:
                 raise
 
     def kill(self) -> None:
-        """Ends it at once, as one that was asked to end."""
+        """Ends the child at once, as if it had been asked to end."""
         if self.retiring_since is None:
             self.retiring_since = time.monotonic()
         self.dismissed = True
         self.signal(signal.SIGKILL)
 
     def forget(self) -> None:
-        """Frees the master's resources for it."""
+        """Frees the master's resources for the child."""
         self.channel.close()
         if self._marks:
             self._marks.give_back(self._place)

@@ -157,7 +157,7 @@ class CodeLoaded(Message, tag="loaded"):
 
     @property
     def summary(self) -> LoadedCode:
-        """The part of it that the supervisor needs."""
+        """The part that the supervisor needs."""
         return LoadedCode(self.digest, self.revision, self.tree, self.files, [*self.broken])
 
 

@@ -124,7 +124,7 @@ def is_below(place: TextPlace, other: TextPlace) -> bool:
 
 
 def _add(place: TextPlace, size: int) -> None:
-    """Adds to the running text of an element and those above it."""
+    """Adds to the running text of an element and its ancestors."""
     at: TextPlace | None = place
     while at is not None:
         at.mass += size

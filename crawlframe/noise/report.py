@@ -12,7 +12,7 @@ from crawlframe.noise.page import PageLinks
 
 
 class NoiseFilter(Protocol):
-    """Something that decides which links of a page are noise."""
+    """A filter that decides which links of a page are noise."""
 
     def reasons(self, page: PageLinks) -> Sequence[str]:
         """Returns, for each of ``page.anchors``, why it is noise; "" if it is not."""

@@ -140,7 +140,7 @@ class NoiseFamilies:
         return noise >= self._samples and noise >= self._share * (noise + others)
 
     def _is_like_noise(self, family: Family) -> bool:
-        """Whether it is as similar to a family that is noise as to be one, and to no other."""
+        """Whether a family is similar enough to a family that is noise, and to no other."""
         best, is_noise = 0.0, False
         counts = self._sampled()
         for other in self._alike_to.get(_kind(family), ()):

@@ -25,12 +25,12 @@ class ChosenProxy(NamedTuple):
 
     @property
     def url(self) -> str:
-        """Without credentials."""
+        """The URL without credentials."""
         return ProxyAddress(self.scheme, self.host, self.port).url
 
     @property
     def full_url(self) -> str:
-        """With the credentials, for a client. It must not be shown."""
+        """The URL with the credentials, for a client. It must not be shown."""
         scheme, _, place = self.url.partition("://")
         if not self.username:
             return self.url

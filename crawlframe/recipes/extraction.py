@@ -81,7 +81,7 @@ def page_scope(response: Response) -> Scope:
 
 
 def read(field: Field, scope: Scope) -> Value:
-    """The value of a field in this scope. The default stands for nothing found."""
+    """The value of a field in this scope. The default replaces an empty result."""
     steps = _steps(field.convert)
     found = _found(field, scope, html=bool(steps) and steps[0].name == "html")
     values = found if steps and not steps[0].converter.gathers else [*map(plain, found)]

@@ -93,7 +93,7 @@ def from_text(text: str, kind: str, place: str, name: str = "") -> Recipe | None
 
 
 def from_data(data: dict[str, Any]) -> Recipe:
-    """Raises RecipeError."""
+    """Returns the Recipe of the data. Raises RecipeError."""
     reader = _Reader()
     recipe = reader.recipe(data)
     if reader.problems or recipe is None:

@@ -18,7 +18,7 @@ PageValue = Literal[
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A part of a recipe. A default is not written."""
+    """A part of a recipe. Defaults are not written."""
 
 
 class Select(Part, frozen=True):

@@ -28,7 +28,7 @@ _registry = pytest.StashKey["Registry"]()
 
 
 class Different(Exception):
-    """Today's result of a page is not the recorded one."""
+    """The new result of a page differs from the recorded one."""
 
 
 class Damaged(Exception):
@@ -54,7 +54,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def _is_ours(head: Path, config: pytest.Config) -> bool:
-    """Whether it is the head of a recording: other programs have files of this name, too."""
+    """Whether a file is the head of a recording: other programs have files of this name, too."""
     root = config.rootpath / str(config.getini("recorded"))
     return head.is_relative_to(root) or next(head.parent.glob(f"*{PAGE}"), None) is not None
 

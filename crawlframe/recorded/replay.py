@@ -1,4 +1,4 @@
-"""Replay: recorded pages are given to the code of today, in the engine of a worker."""
+"""Replay: recorded pages are given to the current code, in the engine of a worker."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def _placed(name: str, page: RecordedPage, words: str) -> str:
 
 
 class WentOut(CrawlframeError):
-    """Something tried to reach the network while recorded pages were replayed."""
+    """Code tried to reach the network while recorded pages were replayed."""
 
 
 @contextmanager

@@ -82,7 +82,7 @@ def is_login(name: str) -> bool:
 
 
 def is_token(value: str, least: int = TOKEN) -> bool:
-    """Whether it looks made by a machine, so that it is no word of a page by chance."""
+    """Whether a text looks made by a machine, so that it is no word of a page by chance."""
     if len(value) < least or " " in value:
         return False
     return any(map(str.isdigit, value)) and any(map(str.isalpha, value))

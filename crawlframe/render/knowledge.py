@@ -24,7 +24,7 @@ class Lesson(StrEnum):
 
 
 class Knowledge(NamedTuple):
-    """Of one template of one callback."""
+    """The knowledge of one template of one callback."""
 
     static: int = 0  # pages that were not rendered
     browser: int = 0  # pages that were rendered

@@ -17,7 +17,7 @@ _UNSAFE = re.compile(r"[\0\r\n\ud800-\udfff]")
 
 
 def check_method(url: str, method: str) -> None:
-    """Raises BadRequest if it is not an HTTP method."""
+    """Raises BadRequest if the text is not an HTTP method."""
     if not _TOKEN.fullmatch(method):
         raise BadRequest(f"request {url}: {method!r} is not an HTTP method")
 

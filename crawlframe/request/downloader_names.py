@@ -25,7 +25,7 @@ def known() -> list[str]:
 
 
 def misfit(name: Any) -> str:
-    """Why it is not the name of a downloader; "" if it is one."""
+    """Why a text is not the name of a downloader; "" if it is one."""
     if name in BUILT_IN or (isinstance(name, str) and name in plug_ins()):
         return ""
     return (

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 
 class Calls(NamedTuple):
-    """Of one kind of object. ``parts`` are attributes, and ``makes`` methods, which lead to an
-    object of the named kind without a word to the browser; ``does`` are methods to await."""
+    """The calls of one kind of object. ``parts`` are attributes, and ``makes`` methods, which lead
+    to an object of the named kind without a word to the browser; ``does`` are methods to await."""
 
     parts: dict[str, str]
     makes: dict[str, str]

@@ -31,9 +31,9 @@ class StoredPage(NamedTuple):
 
 
 class NearDuplicate(NamedTuple):
-    """``url``: of the page that came first; "" if its row is gone. ``likeness``: estimated share of
-    the pairs of neighbouring words that the two texts have in common, from 0.57 to 1; with 10 % of
-    the words changed, about 0.7."""
+    """An earlier similar page. ``url``: of the page that came first; "" if its row is gone.
+    ``likeness``: estimated share of the pairs of neighbouring words that the two texts have in
+    common, from 0.57 to 1; with 10 % of the words changed, about 0.7."""
 
     url: str
     likeness: float

@@ -13,8 +13,8 @@ MIN_LEVEL, MAX_LEVEL = 1e-12, 1e18
 
 
 def is_near(demand: float, budget: float) -> bool:
-    """Whether the level may stay. Both are visits per unit of time; demand is the sum of the pages'
-    inverse mean intervals."""
+    """Whether the level may stay. Demand and budget are visits per unit of time; demand is the sum
+    of the pages' inverse mean intervals."""
     return demand <= 0 or abs(math.log(demand / budget)) < TOLERANCE
 
 

@@ -51,16 +51,17 @@ class Trust(NamedTuple):
 
     @property
     def per_change(self) -> float:
-        """How often it says something, per change that is expected."""
+        """How often the sitemap states a change, per expected change."""
         return (self.said + 1) / (self.expected + 2)
 
     @property
     def recall(self) -> float:
-        """The share of changes that it tells of; 0 where it is not listened to."""
+        """The share of changes that the sitemap states; 0 where it is ignored."""
         return min(MAX_RECALL, self.per_change * (1 - self.doubt)) if self.is_worth else 0.0
 
     def counted(self, belief: Belief, interval: float, changed: bool, said: float | None) -> Trust:
-        """With one more visit. ``said``: the time from the last visit at which it said so."""
+        """The trust after one more visit. ``said``: the time from the last visit until the
+        statement."""
         if said is None:
             return self._replace(expected=self.expected + belief.mean * interval)
         return Trust(
@@ -91,8 +92,8 @@ def learn_with(
 
 
 class Times(NamedTuple):
-    """When a page is due after its last visit: as long as nothing is said, and when it was said to
-    have changed. ``mean`` is the expected interval."""
+    """When a page is due after its last visit: without a statement, and when the sitemap says that
+    it has changed. ``mean`` is the expected interval."""
 
     silent: float
     said: float

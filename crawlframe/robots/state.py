@@ -45,5 +45,5 @@ class RobotsState(NamedTuple):
         return self.known_until > now
 
     def is_due(self, now: float) -> bool:
-        """Whether it should be read now."""
+        """Whether the file should be read now."""
         return self.known_until <= now and self.next_try <= now

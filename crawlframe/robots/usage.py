@@ -261,7 +261,7 @@ def _metas(head: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _end_tag(head: bytes, start: re.Match[bytes]) -> int:
-    """Where the element ends whose content is no markup; -1 if it does not."""
+    """The end of the element whose content is no markup; -1 if there is none."""
     end = re.compile(rb"</%s" % start[2], re.I).search(head, start.end())
     return end.start() if end else -1
 

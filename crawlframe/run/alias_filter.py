@@ -53,7 +53,7 @@ class KnownByRules:
         return self._aliases.find(canonical(request.url))
 
     def tell(self, alias: Alias, url: str) -> None:
-        """A link is not fetched, because the task has the page already."""
+        """Logs that a link is not fetched, because the task has the page already."""
         identity = alias.rule.identity
         self._logged[identity] += 1
         if self._logged[identity] <= SAMPLES:

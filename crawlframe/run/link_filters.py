@@ -165,7 +165,7 @@ def _refuse_all(link: NewRequest) -> str | None:
 
 
 class DomainFilter:
-    """The hosts of ``allowed_domains``."""
+    """Allows the hosts of ``allowed_domains``."""
 
     def __init__(self, allows: Callable[[str], bool]) -> None:
         """``allows`` returns whether a URL may be followed."""

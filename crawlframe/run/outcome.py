@@ -193,7 +193,7 @@ class Outcome:
         return limited_at(self.host, self.route, via.id if via else 0)
 
     def place_of(self, host: str) -> str:
-        """Where it waits at another host."""
+        """The place where the request waits at another host."""
         return place_of(host, self.route)
 
     @property

@@ -75,7 +75,7 @@ class Watching:
         return policy_of(self._policies, callback, self._discovers)
 
     def takes(self, request: Request) -> bool:
-        """Whether the page is visited by itself, and not as a part of the visit that led to it."""
+        """Whether the page is visited by itself, not as part of the visit that led to it."""
         plain = request.method == "GET" and request.body is None and not request.dont_filter
         return plain and self._policy(request.callback or "parse") is not None
 
@@ -156,7 +156,7 @@ def _text(response: Response, ignore: Collection[str]) -> bytes:
 
 
 def _key(fields: tuple[str, ...], item: bytes, page: bytes, place: int) -> bytes:
-    """Of an item: its fields, or its place on the page with this fingerprint."""
+    """The key of an item: its fields, or its place on the page with this fingerprint."""
     if fields:
         data = msgspec.json.decode(item)
         values = [data.get(name) for name in fields]

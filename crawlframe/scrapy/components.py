@@ -58,7 +58,7 @@ def made(crawler: Any, setting: str) -> list[Any]:
 
 
 def method(component: Any, name: str, spider: Any) -> Callable[..., Any] | None:
-    """A method, which gets the spider if it must have it: Scrapy passed it to all before 2.14."""
+    """A method, which gets the spider if it must have it: before 2.14, Scrapy passed it to all."""
     function: Callable[..., Any] | None = getattr(component, name, None)
     if function is None:
         return None

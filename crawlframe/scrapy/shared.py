@@ -198,7 +198,7 @@ class _Scope:
             node = up
 
     def _is_mine(self, node: ast.AST) -> bool:
-        """Whether it is an attribute of self."""
+        """Whether an expression is an attribute of self."""
         owner = node.value if isinstance(node, ast.Attribute) else None
         return isinstance(owner, ast.Name) and owner.id == self._me != ""
 

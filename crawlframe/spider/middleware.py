@@ -34,7 +34,7 @@ class SyncMiddleware(Protocol):
 
 
 def name_of(middleware: object) -> str:
-    """The name of its class."""
+    """The name of a middleware's class."""
     kind = middleware if isinstance(middleware, type) else type(middleware)
     return kind.__qualname__
 

@@ -92,8 +92,8 @@ class TaskStats(StatCollector):
 
 
 class CheckedResponse(web_poet.HttpResponse):
-    """Shares the text and the selector of our response, and its refusal of pages that take too
-    long."""
+    """A response that shares the text and the selector of ours, and its refusal of pages that take
+    too long."""
 
     _ours: Response
 

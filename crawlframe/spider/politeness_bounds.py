@@ -1,5 +1,5 @@
-"""Manners: the settings that say how a crawl treats its hosts and the nodes, and which of two is
-the rougher."""
+"""Politeness bounds: the settings that limit how roughly a crawl treats its hosts and the nodes,
+and their order."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
 
     @property
     def uses_store(self) -> bool:
-        """Whether pages that were kept spare fetches or callbacks."""
+        """Whether kept pages spare fetches or callbacks."""
         return bool(self.max_age or self.conditional or self.skip_unchanged)
 
     def __post_init__(self) -> None:
@@ -144,7 +144,7 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
             raise ValueError("failed_share must be from 0 to 1")
 
     def _check_reuse(self) -> None:
-        """Checks the settings that use pages that were kept."""
+        """Checks the settings that use kept pages."""
         for name in ("max_age", "conditional", "skip_unchanged"):
             if not getattr(self, name):
                 continue

@@ -108,7 +108,7 @@ def _entry(element: Any) -> Entry | None:
 
 
 def _text(element: Any) -> str:
-    """Of an element that contains nothing else."""
+    """The text of an element that contains nothing else."""
     return "" if len(element) else (element.text or "").strip()
 
 

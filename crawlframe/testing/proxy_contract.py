@@ -220,7 +220,7 @@ class ContractProxy(ThreadingTCPServer):
         return ChosenProxy(1, "http", "127.0.0.1", self.server_address[1], USER, Secret(password))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that go away are no news."""
+        """Clients that disconnect are no error."""
 
 
 class _Handler(StreamRequestHandler):

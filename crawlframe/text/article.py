@@ -71,7 +71,7 @@ class Article:
 
     @property
     def title(self) -> str | None:
-        """As the page states it, in its metadata or its heading."""
+        """The title in the page's metadata or its heading."""
         return self._extracted.title
 
     @property
@@ -81,7 +81,7 @@ class Article:
 
     @property
     def date(self) -> datetime.date | None:
-        """The day on which it was published."""
+        """The day of publication."""
         return self._extracted.date
 
     @cached_property

@@ -40,11 +40,11 @@ class Archive(Protocol):
 
     @property
     def address(self) -> str:
-        """Where it is, for messages."""
+        """The address of the archive, for messages."""
 
     @property
     def directory(self) -> Path:
-        """Where the workers of this node write."""
+        """The directory where the workers of this node write."""
 
     @property
     def uploads(self) -> bool:
@@ -59,7 +59,7 @@ class Archive(Protocol):
         PageDamaged."""
 
     def read_all(self, places: Collection[CapturePlace]) -> dict[CapturePlace, StoredRecord]:
-        """The same of several, in less time if they are close to each other."""
+        """As ``read`` for several places, in less time if they are close to each other."""
 
     def read_here(self, place: CapturePlace) -> StoredRecord | None:
         """As ``read``; None if another machine has to be asked."""
@@ -213,7 +213,7 @@ class S3Archive:
         return None if member is None else record_of(member, place)
 
     def _fetch(self, places: Sequence[CapturePlace]) -> dict[CapturePlace, StoredRecord]:
-        """Of places in the same segment, in order, all at once."""
+        """Fetches places in the same segment, in order, all at once."""
         segment, start, _ = places[0]
         with self._client.named_errors():
             try:

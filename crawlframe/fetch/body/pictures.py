@@ -35,7 +35,7 @@ def pictures_of(got: Response | FetchError) -> list[Picture]:
 
 
 class PictureStore:
-    """Of one worker."""
+    """The pictures of one worker."""
 
     def __init__(self, settings: Settings) -> None:
         self._room = StoreRoom(open_store(settings))

@@ -64,8 +64,8 @@ class Chromium:
 
     @classmethod
     async def start(cls, program: str, directory: Path) -> Chromium:
-        """Its files are below ``directory`` until it is closed. Raises BrowserLost if it does not
-        start, and NoBrowser if it cannot."""
+        """Starts a browser, whose files are below ``directory`` until it is closed. Raises
+        BrowserLost if it does not start, and NoBrowser if it cannot."""
         before = {process.pid for process in _children()}
         # An unserved port of ours: requests outside of a context lead nowhere.
         sink = socket.socket()

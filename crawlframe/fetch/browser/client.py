@@ -294,7 +294,7 @@ class _OwnHost:
         return self._process.poll() is None
 
     def end(self) -> None:
-        """Closes its input, at which it ends with all its processes."""
+        """Closes the host's input; then it ends with all its processes."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait()

@@ -55,7 +55,7 @@ class ForwardProxy:
         *,
         trackers: bool = False,
     ) -> None:
-        """``trackers``: they are refused."""
+        """``trackers``: requests to trackers are refused."""
         self.addresses: dict[str, str] = {}  # host -> where it was reached last
         self.received = 0  # bytes, from all servers
         self._names = names

@@ -30,7 +30,7 @@ Heard = asyncio.Queue[FromHost | None]  # None: the connection has ended
 
 
 class HeldPage:
-    """From the end of its fetch until ``release``. ``owner`` is the request that runs."""
+    """A page, from the end of its fetch until ``release``. ``owner`` is the running request."""
 
     def __init__(
         self,

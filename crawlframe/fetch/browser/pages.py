@@ -85,7 +85,7 @@ class Pages:
             raise
 
     async def give_back(self, tab: Tab, *, whole: bool) -> None:
-        """``whole``: it may be used again."""
+        """Takes a tab back. ``whole``: it is intact, so that it may be used again."""
         context = tab.context
         try:
             keep = whole and tab.served < TAB_SERVES and not self._is_old(context.browser)

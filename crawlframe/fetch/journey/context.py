@@ -34,7 +34,7 @@ class FetchContext:
     proxy: ChosenProxy | None = None
 
     def counted_by(self, account: Account) -> FetchContext:
-        """The same with this account; dataclasses.replace takes six times as long."""
+        """A copy with this account; dataclasses.replace takes six times as long."""
         return FetchContext(
             *(self.spider, self.jar, self.allowed, account, self.check, self.trail),
             *(self.send_time, self.rid, self.proxy),

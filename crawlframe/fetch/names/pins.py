@@ -44,7 +44,7 @@ class AddressPins:
         return pin if pin is not None and pin.until > monotonic() else None
 
     async def find(self, url: str, seconds: float) -> Pin:
-        """The same, after ``seconds`` at the latest. Raises Unresolved."""
+        """As ``get``, after ``seconds`` at the latest. Raises Unresolved."""
         host, port = place_of(url)
         known = await self.names.resolve(host, seconds)
         origin = url[: url.find("/", 8)]

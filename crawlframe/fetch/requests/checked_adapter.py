@@ -33,7 +33,7 @@ class ThreadTransfer(Protocol):
     idle: dict[Any, Any]  # by pool: its own connections, which it may use again
 
     def attach(self, sock: socket.socket | None) -> None:
-        """From now on it is served by ``sock``."""
+        """Called when ``sock`` serves the transfer."""
 
     def leave(self) -> object:
         """Called when it goes out, on a connection that is ready."""

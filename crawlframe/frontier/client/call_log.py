@@ -33,7 +33,7 @@ class CallLog:
         return f"{self.eras[partition]} {self.client} {answered} {made}"
 
     def count(self, partition: int) -> None:
-        """The last call was answered and changed something."""
+        """Counts a call that was answered and changed data."""
         self._answered[partition] = self._made[partition], time.monotonic()
 
     def learn(self, partition: int, era: int) -> None:

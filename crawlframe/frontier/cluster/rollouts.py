@@ -40,8 +40,8 @@ class Rollouts:
         self._rows = Rows(store)
 
     def announce(self, rollout: Rollout) -> Rollout:
-        """Announces it to the nodes it names, or to all that follow the branch, instead of any
-        earlier announcement to them. Returns it with its id."""
+        """Announces a rollout to the nodes it names, or to all that follow the branch, instead of
+        any earlier announcement to them. Returns it with its id."""
         text = msgspec.json.encode(rollout)
         number = self._store.run("announce", 0, text, rollout.branch, *rollout.nodes)
         return msgspec.structs.replace(rollout, id=int(number))

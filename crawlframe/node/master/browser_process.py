@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 class BrowserSocket:
     """Where the workers of one master find their browser host. Made by the master, before it forks
-    anybody."""
+    a process."""
 
     def __init__(self) -> None:
         self._directory = HostDirectory()
@@ -60,7 +60,7 @@ class BrowserSocket:
         return Child.spawn("browser", main)
 
     def close(self) -> None:
-        """Removes it."""
+        """Removes the socket."""
         self.listener.close()
         self._directory.remove()
 

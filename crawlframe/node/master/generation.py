@@ -61,7 +61,7 @@ class Life:
         return True
 
     def end(self) -> None:
-        """Records that it was declared dead."""
+        """Records that the generation was declared dead."""
         self.alive = False
 
     def leave(self) -> None:

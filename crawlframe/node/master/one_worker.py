@@ -25,8 +25,8 @@ def apart_of(settings: Settings) -> int:
 
 class OneWorker:
     """The tasks of this kind that one master serves, each in one of its workers. ``give_back`` is
-    called with (rid, host, 0) of requests for which there is no worker now. ``apart``: how many of
-    them have an additional worker of their own at a time; 0: they share the pool's, without a
+    called with (rid, host, 0) of requests for which there is no worker now. ``apart``: how many
+    tasks have an additional worker of their own at a time; 0: they share the pool's, without a
     limit. ``now`` is time.monotonic()."""
 
     def __init__(
@@ -91,7 +91,7 @@ class OneWorker:
                     del self._workers[task]
 
     def clear(self) -> None:
-        """This master serves nothing."""
+        """Forgets all tasks: this master serves none."""
         self._workers.clear()
 
     def _worker_of(self, task: int) -> Child | None:

@@ -61,7 +61,7 @@ class SupervisorLink:
         return initial
 
     def receive(self) -> list[ToMaster]:
-        """The messages it has sent."""
+        """The supervisor's messages."""
         early, self._early = self._early, []
         try:
             return [*early, *self.channel.receive()]

@@ -141,11 +141,13 @@ class Template:
         return pid, ours
 
     def kill(self) -> None:
-        """Kills it; if it is loading, with all that its modules have started so far."""
+        """Kills the template; if it is loading, with all processes that its modules have started so
+        far."""
         offspring.kill_with_all(self.child)
 
     def end(self) -> None:
-        """Closes its orders, so that it ends by itself; one that is still loading is killed."""
+        """Closes the template's orders, so that it ends by itself; if it is still loading, it is
+        killed."""
         with contextlib.suppress(OSError):  # it is dead
             self.orders.shutdown(socket.SHUT_RDWR)  # later forks of the master hold it too
         self.orders.close()

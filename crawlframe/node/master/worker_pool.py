@@ -235,7 +235,7 @@ class WorkerPool:
             self.send(child, Retire())
 
     def dismiss(self) -> None:
-        """Ends all of them."""
+        """Ends all processes."""
         for child in self.members:
             if child.ready and child.role != "template":
                 self.retire(child)
@@ -298,7 +298,7 @@ class WorkerPool:
             self._browser.close()
 
     def remove(self, child: Child, code: int | None) -> None:
-        """Removes one that has ended."""
+        """Removes an ended process."""
         self.members.remove(child)
         self._selector.unregister(child.channel)
         if code != 0 and child.staying:

@@ -199,7 +199,7 @@ class MasterProcesses:
 
     @property
     def only(self) -> MasterProcess | None:
-        """The present one, if it serves, no other is alive, and no message is half read; else
+        """The present master, if it serves, no other is alive, and no message is half read; else
         None."""
         present = self.present
         calm = present is not None and present.serving and present.channel.idle

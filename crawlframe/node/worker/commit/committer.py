@@ -238,7 +238,7 @@ class Committer(threading.Thread):
                 self._refuse(outcomes[0], error)
 
     def _give_back(self, held: list[Outcome]) -> None:
-        """Requests that have not ended."""
+        """Returns requests that have not ended."""
         for verdict, give in (
             (Verdict.RETRY, self._frontier.retry),
             (Verdict.DEFER, self._frontier.defer),
@@ -325,7 +325,7 @@ class Committer(threading.Thread):
 
 
 def _value(outcome: Outcome) -> int:
-    """The number that goes with a request that is given back: milliseconds, or a penalty."""
+    """The number for a request that is returned: milliseconds, or a penalty."""
     if outcome.verdict is Verdict.RELEASE:
         refused = outcome.fetch.signal[0] == REFUSED or outcome.reason == CHALLENGED
         return REFUSAL if refused or outcome.fetch.retry_proxy else 0

@@ -25,7 +25,7 @@ class LogWriter:
         self._writing = False
 
     def listen(self) -> None:
-        """From now on this process's logs and prints are taken."""
+        """Starts to take this process's logs and prints."""
         logging.getLogger().addHandler(self.lines)
         sys.stdout = cast(TextIO, Printed(sys.stdout, self.lines, "stdout", logging.INFO))
         sys.stderr = cast(TextIO, Printed(sys.stderr, self.lines, "stderr", logging.WARNING))

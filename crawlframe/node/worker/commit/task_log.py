@@ -54,7 +54,7 @@ class TaskLog(logging.Handler):
         self._secrets: BoundedDict[int, tuple[str, ...]] = BoundedDict(MAX_TASKS)
 
     def learn(self, spec: TaskSpec) -> None:
-        """From now on the secrets of this task are masked."""
+        """Masks the secrets of this task from now on."""
         self._secrets[spec.task] = tuple(
             sorted(secret_texts(spec.arguments), key=len, reverse=True)
         )

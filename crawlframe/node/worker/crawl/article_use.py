@@ -80,8 +80,8 @@ def _codes(code: CodeType) -> list[CodeType]:
 
 
 def _loads(code: CodeType, own: tuple[str, ...]) -> bool:
-    """Whether it reads an attribute ``article`` of anything but the spider itself, which may have a
-    callback of this name."""
+    """Whether code reads an attribute ``article`` of anything but the spider itself, which may have
+    a callback of this name."""
     if NAME not in code.co_names:
         return False
     before: Any = None

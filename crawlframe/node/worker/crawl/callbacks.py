@@ -292,7 +292,8 @@ def _collect(function: Callable[[], Any], take: Callable[[Any], None]) -> Any:
 
 
 def whole(things: Iterable[Any]) -> Iterator[Any]:
-    """Yields them. Raises SpiderError if a generator returns something, too, which nothing gets."""
+    """Yields the results. Raises SpiderError if a generator returns a value, too, which no code
+    gets."""
     lost: Any = yield from things  # type: ignore[func-returns-value]
     if lost is not None:
         raise SpiderError(

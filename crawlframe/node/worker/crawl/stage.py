@@ -53,7 +53,7 @@ class ClaimedFetch(CrawlFetch):
 
     @property
     def url(self) -> str:
-        """The URL that its claim is for: its own, or the target of the last redirect."""
+        """The URL of the claim: the request's own, or the target of the last redirect."""
         hops = self.outcome.fetch.redirects
         return hops[-1].url if hops else self.request.url
 

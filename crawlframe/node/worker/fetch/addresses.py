@@ -15,7 +15,7 @@ UNRESOLVED = "unresolved"  # in place of an address: all such names share its li
 
 
 class Addresses:
-    """Of one worker."""
+    """The addresses of hosts, for one worker."""
 
     def __init__(self, downloader: Downloader) -> None:
         self._downloader = downloader

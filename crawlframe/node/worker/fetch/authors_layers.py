@@ -10,7 +10,7 @@ from crawlframe.response.response import Response
 
 
 class AuthorsLayers:
-    """Of one worker. ``callbacks`` marks middlewares that run."""
+    """The middlewares of one worker. ``callbacks`` marks them while they run."""
 
     def __init__(self, callbacks: Callbacks, permits: HostPermits) -> None:
         self._callbacks = callbacks

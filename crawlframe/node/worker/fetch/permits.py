@@ -81,7 +81,7 @@ class HostPermits(ABC):
 
 
 class StoredPermits(HostPermits):
-    """The frontier's, on the connection of the commit thread."""
+    """Permits of the frontier, on the connection of the commit thread."""
 
     def __init__(self, committer: Committer, frontier: Frontier, generation: int) -> None:
         self._committer = committer

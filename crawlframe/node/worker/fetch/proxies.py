@@ -17,7 +17,7 @@ UNREADABLE_PAUSE = 30_000  # the same if this node cannot read the credentials o
 
 
 class ProxySource(ABC):
-    """Use it from one event loop."""
+    """Proxies for requests, used from one event loop."""
 
     async def of(self, claimed: Claimed) -> ChosenProxy | None:
         """The proxy of a claimed request whose place has a route; None if it is not known any

@@ -37,7 +37,7 @@ PERSONAL = frozenset({"cookie", "authorization"})
 
 
 class PageReuse:
-    """Of one worker, for spiders that use the store."""
+    """Reuse of pages in one worker, for spiders that use the store."""
 
     def __init__(self, source: PageSource, reports: FetchReports) -> None:
         self._source = source

@@ -20,7 +20,7 @@ MAX_HOLDS = 10_000  # requests remembered
 
 
 class SideTrips:
-    """Of one worker. ``robots`` reads the files; None: there are none. ``clock`` returns
+    """Side trips of one worker. ``robots`` reads the files; None: there are none. ``clock`` returns
     seconds."""
 
     def __init__(

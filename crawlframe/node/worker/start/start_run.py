@@ -43,7 +43,7 @@ class StartRoom(Enum):
 
 
 class StartParts(ABC):
-    """Where parts are recorded."""
+    """The store of parts."""
 
     @abstractmethod
     async def last(self, task: int) -> StartPart | None:

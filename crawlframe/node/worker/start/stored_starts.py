@@ -16,7 +16,7 @@ from crawlframe.run.outcome import Verdict
 
 
 class StoredStarts(StartParts):
-    """The database first, then Redis, as for the follow-ups of any request."""
+    """Stored starts: the database first, then Redis, as for the follow-ups of any request."""
 
     def __init__(
         self,

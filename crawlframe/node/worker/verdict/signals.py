@@ -120,7 +120,7 @@ class FetchReports:
         return SendTime(claimed.due, partial(self.sent, claimed, 0.0), self.clock)
 
     def unsent(self, fetch: ClaimedFetch) -> None:
-        """Nothing is sent for this claim: the delay of its host does not count."""
+        """Reports that nothing is sent for this claim: the delay of its host does not count."""
         if fetch.claimed.due is not None:
             self.sent(fetch.claimed, NEVER)
 
@@ -176,7 +176,8 @@ def signal_of_response(
 
 
 class ResponseClassifier:
-    """Of one worker. ``callbacks`` marks authors' code that runs; None: it is marked already."""
+    """The classifier of one worker. ``callbacks`` marks authors' code that runs; None: it is marked
+    already."""
 
     def __init__(self, callbacks: Callbacks | None = None) -> None:
         self._callbacks = callbacks
