@@ -1,9 +1,8 @@
 """Secret: a spider argument that nothing shows, such as a token.
 
 It wraps the text instead of being a str. A str subclass could mask its repr and an f-string, but
-its text would still leave through +, join, slices, encode, json.dumps and C code, unnoticed.
-Another type makes an f-string show the mask and everything else fail; only ``reveal`` returns
-it."""
+its text would still leave through +, join, slices, encode, json.dumps and C code, unnoticed. With
+another type, f-strings show the mask and the rest fails; only ``reveal`` returns it."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def _find_codec(name: str) -> codecs.CodecInfo | None:
 
 
 def _replace(data: Buffer, errors: str = "strict", /) -> tuple[str, int]:
-    """Returns one U+FFFD for the whole input, as in the standard: these encodings were used for
+    """Returns one U+FFFD for all input, as in the standard: such encodings were used for
     attacks."""
     size = memoryview(data).nbytes
     return "\ufffd" if size else "", size

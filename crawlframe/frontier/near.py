@@ -32,9 +32,8 @@ class Like(NamedTuple):
 
 
 class Near:
-    """Stores of compared pages. Each is in one partition, so pages that come at the same time are
-    compared in turn. Pages lost with Redis are only not recognised any more. Raises
-    redis.RedisError."""
+    """Stores of compared pages. Each is in one partition, so simultaneous pages are compared in
+    turn. Pages lost with Redis are just not recognised. Raises redis.RedisError."""
 
     def __init__(self, store: PartitionedStore) -> None:
         self._store = store

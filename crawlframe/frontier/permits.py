@@ -12,8 +12,7 @@ NOBODY = 0  # in place of a generation
 
 class Permit(NamedTuple):
     """The answer for a fetch. ``given``: whether it may start ``wait`` milliseconds from now;
-    otherwise ``wait`` says when to ask again. ``ended``: the task is over, and nothing is fetched
-    for it."""
+    otherwise ``wait`` says when to ask again. ``ended``: the task is over."""
 
     given: bool
     wait: int

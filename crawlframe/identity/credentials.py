@@ -39,8 +39,7 @@ class Credential(NamedTuple):
 
 
 class Credentials:
-    """Credentials of hosts. The most exact applies: a host before ``*.domain``, a longer domain
-    before a shorter."""
+    """Credentials of hosts: a host wins over ``*.domain``, a longer domain over a shorter."""
 
     def __init__(self, known: Iterable[Credential]) -> None:
         self._exact: dict[str, Credential] = {}

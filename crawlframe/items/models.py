@@ -39,8 +39,7 @@ def label_of(instance: Any) -> str:
 
 def model_item(instance: Any, upsert: Upsert | None) -> ModelItem:
     """The item of an instance. ``upsert``: the Upsert around it; without it, its class may have
-    one. Raises SpiderError for a model that cannot be an item, and for an instance that was an item
-    before."""
+    one. Raises SpiderError for a model that cannot be an item, and for an instance that was one."""
     if getattr(instance._state, "is_item", False):
         raise SpiderError(
             f"{label_of(instance)} {str(instance)[:80]!r} was yielded twice; make another instance "

@@ -1,2 +1,1 @@
-"""Pages whose texts are nearly the same: the text that is compared, and the fingerprint that is
-kept of it."""
+"""Pages whose texts are nearly the same: the compared text, and its fingerprint."""

@@ -117,7 +117,6 @@ class Channel(Generic[Out, In]):
 def pair(
     left: msgspec.msgpack.Decoder[In], right: msgspec.msgpack.Decoder[Out]
 ) -> tuple[Channel[Out, In], Channel[In, Out]]:
-    """Two connected channels. ``left`` and ``right`` decode the messages that each of them
-    receives."""
+    """Two connected channels. ``left`` and ``right`` decode their received messages."""
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     return Channel(near, left), Channel(far, right)

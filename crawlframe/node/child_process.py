@@ -127,8 +127,7 @@ class Child:
             self._again[rid] = again - 1
 
     def relieve(self, rids: Collection[bytes]) -> list[tuple[bytes, str, int]]:
-        """Leaves the child only these requests. Returns the others as ``requests_to_release``
-        does."""
+        """Leaves the child these requests. Returns the others as ``requests_to_release`` does."""
         self.relieved = True
         others = [(rid, held.host, 0) for rid, held in self.held.items() if rid not in rids]
         self.held = {rid: held for rid, held in self.held.items() if rid in rids}

@@ -167,7 +167,6 @@ class Code:
 
 
 def _installed() -> list[Path]:
-    """The directories of installed packages."""
     places = [*site.getsitepackages(), site.getusersitepackages(), *sys.path]
     found = (Path(place) for place in places if place)
     return sorted({path for path in found if path.name in INSTALLED and path.is_dir()})

@@ -45,8 +45,7 @@ def selector_in(route: str) -> str:
 
 
 def pair_of(host: str, proxy: int) -> str:
-    """The name of a pair, a host and a proxy of the pool, for the frontier's state of both
-    together."""
+    """The name of a pair, a host and a proxy of the pool, for the frontier's state of it."""
     return f"{host}{MARK}{proxy}"
 
 

@@ -66,9 +66,8 @@ class RefusedPage(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A recording that is not written yet. ``raised``: errors of callbacks by the name of the page;
-    ``stripped``: secrets that were taken out; ``ignored``: parts of results that change from run to
-    run."""
+    """An unwritten recording. ``raised``: errors of callbacks by the name of the page;
+    ``stripped``: secrets that were taken out; ``ignored``: parts of results that vary."""
 
     recording: Recording
     refused: list[RefusedPage]

@@ -60,8 +60,7 @@ class Trust(NamedTuple):
         return min(MAX_RECALL, self.per_change * (1 - self.doubt)) if self.is_worth else 0.0
 
     def counted(self, belief: Belief, interval: float, changed: bool, said: float | None) -> Trust:
-        """The trust after one more visit. ``said``: the time from the last visit until the
-        statement."""
+        """The trust after another visit. ``said``: time from the last visit to the statement."""
         if said is None:
             return self._replace(expected=self.expected + belief.mean * interval)
         return Trust(

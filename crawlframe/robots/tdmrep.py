@@ -39,8 +39,7 @@ class TdmRules:
                 self._rules.append((PathRule(location), said))
 
     def find(self, url: str) -> Reservation | None:
-        """Returns the reservation of the first rule that matches a normalised URL; None if none
-        does."""
+        """Returns the reservation of the first rule that matches a normalised URL, or None."""
         return next((said for rule, said in self._rules if rule.fits(url)), None)
 
 

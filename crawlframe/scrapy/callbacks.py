@@ -23,8 +23,7 @@ OUTPUT, OUTPUT_ASYNC = "process_spider_output", "process_spider_output_async"
 
 
 class ScrapyCallbacks:
-    """Runs the callbacks that Scrapy's requests name. Their results are ours: items as they are,
-    and Requests."""
+    """Runs the callbacks of Scrapy's requests. Results are ours: items as they are, Requests."""
 
     def __init__(self, crawler: PortedCrawler, translator: Translator) -> None:
         self._crawler = crawler

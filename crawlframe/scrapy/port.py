@@ -1,5 +1,4 @@
-"""Port: the Scrapy side of one task in one worker: its crawler and spider, and the code that runs
-them."""
+"""Port: the Scrapy side of one task in one worker: its crawler, spider and callbacks."""
 
 from __future__ import annotations
 
@@ -77,8 +76,7 @@ class Port:
             str(domain) for domain in given if domain and "/" not in domain and ":" not in domain
         )
 
-    # -- start and end of a task in this worker
-    # ------------------------------------------------------
+    # -- start and end of a task ----------------------------------------------------------------
 
     async def open(self) -> None:
         """Opens pipelines and notifies receivers of signals."""

@@ -140,8 +140,7 @@ class ClassSource:
 
     @cached_property
     def _beginnings(self) -> set[str]:
-        """The methods that run in every worker before all others, and the methods that they
-        call."""
+        """The methods that run in every worker first, and the methods that they call."""
         found, left = set(), [*_BEGINNINGS, *(m for _, node in self.nodes for m in _opening(node))]
         while left:
             found.add(method := left.pop())

@@ -144,7 +144,6 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
             raise ValueError("failed_share must be from 0 to 1")
 
     def _check_reuse(self) -> None:
-        """Checks the settings that use kept pages."""
         for name in ("max_age", "conditional", "skip_unchanged"):
             if not getattr(self, name):
                 continue

@@ -29,8 +29,7 @@ class JMESPath:
         self._expression = expression
 
     def find(self, data: Any) -> Any:
-        """The selected value, None if there is nothing. Raises SpiderError if the data do not
-        fit."""
+        """The selected value, None if there is none. Raises SpiderError if data do not fit."""
         from jmespath.exceptions import JMESPathError
 
         try:

@@ -65,8 +65,7 @@ class JSONSpider(Spider):
             yield Request(url, headers=self.request_headers())
 
     def request_headers(self) -> Mapping[str, str]:
-        """Return the headers of the first requests; requests of the following pages have the
-        same."""
+        """Return the headers of the first requests, and of the following pages."""
         return {"Accept": "application/json"}
 
     def token_request(self) -> Request | None:

@@ -26,8 +26,7 @@ class RequestParameter:
         self.name, self.where = name, where
 
     def value_in(self, request: Request) -> Any:
-        """The parameter's value in a request, None if it is not there. Text, unless it is in
-        JSON."""
+        """The parameter's value in a request, None if it has none. Text, unless it is in JSON."""
         if self.where != "json":
             return dict(map(_read, self._pairs(request))).get(self.name)
         value: Any = _json_of(request)

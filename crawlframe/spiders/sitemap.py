@@ -111,8 +111,8 @@ class SitemapSpider(Spider):
     async def read_sitemap(self, response: Response, skip: int = 0) -> AsyncIterator[Request]:
         """Yield the Requests for the pages of a sitemap, after ``skip`` entries. A sitemap of more
         than 50,000 entries is fetched again for each further 50,000, so that memory stays bounded.
-        A worker reads one sitemap of a task at a time; a sitemap that waits too long is fetched
-        again later."""
+        A worker reads one sitemap of a task at a time; if one waits too long, it is fetched
+        again."""
         if urlsplit(response.request.url).path == "/robots.txt":
             text = read_text(response.body, response.headers.get("Content-Type", "")).text
             for url in Rules(origin_of(response.url), text).sitemaps:

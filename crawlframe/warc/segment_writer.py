@@ -64,8 +64,7 @@ def is_segment(name: str) -> bool:
 
 
 def lock(descriptor: int) -> bool:
-    """Whether no other process works on a file. The lock is this process's until the file is
-    closed."""
+    """Whether no other process works on a file. The lock ends when the file is closed."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -95,8 +95,7 @@ class TransferMemory:
             self._large.discard(account)
 
     def _grant(self) -> list[Callable[[], None]]:
-        """Grants memory to waiting transfers as far as possible; the returned functions wake
-        them."""
+        """Grants memory to waiting transfers if possible; the returned functions wake them."""
         wakes = []
         while self._waiting:
             oldest = min(self._waiting, key=lambda account: account.number)

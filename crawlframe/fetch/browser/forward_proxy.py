@@ -44,8 +44,7 @@ _HOP_BY_HOP = ("proxy-connection:", "proxy-authorization:", "keep-alive:")
 
 
 class ForwardProxy:
-    """Listens on a port of its own while it is open. ``upstream``: the proxy that it connects
-    through."""
+    """Listens on a port of its own while it is open. ``upstream``: the proxy behind it."""
 
     def __init__(
         self,

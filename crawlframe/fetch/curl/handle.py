@@ -206,7 +206,6 @@ class Handle:
         return code == pycurl.E_ABORTED_BY_CALLBACK and not self.own_connection
 
     def _headers(self) -> tuple[bytes, CIMultiDict[str]]:
-        """The status line and the headers."""
         headers: list[tuple[str, str]] = []
         first = b""
         in_head = False  # 1xx responses may come before the head, trailers after it

@@ -79,8 +79,7 @@ class TaskCookies:
                 self._delete(cookie)
 
     def related(self, url: str, session: str = "") -> list[Cookie]:
-        """Cookies of the host of ``url``, of the domains that it is in, and of the hosts below
-        it."""
+        """Cookies of the host of ``url``, of the domains around it and of the hosts below it."""
         host = _domain_in(session, hostname_of(url))
         return [
             cookie

@@ -1,5 +1,4 @@
-"""Sent: the method, body, headers and cookies that are sent for a request, and for its
-redirects."""
+"""Sent: the method, body, headers and cookies that are sent for a request or a redirect."""
 
 from __future__ import annotations
 

@@ -81,8 +81,7 @@ class Trail:
         return request
 
     def left_of(self, headers: Mapping[str, str]) -> Mapping[str, str]:
-        """The headers, out of those that all requests of the spider have, that are sent to this
-        target."""
+        """The headers of all of the spider's requests that are sent to this target."""
         return self._sent(headers).headers if self.hops else headers
 
     def complete(self, response: Response) -> None:

@@ -155,7 +155,6 @@ class RequestsDownloader:
             self._active.discard(transfer)
 
     def _run(self, transfer: _Transfer, factory: SessionFactory | None) -> Answer:
-        """Runs a transfer in the current thread."""
         kind = (factory, transfer.journey.session if factory else "")
         session = self._take_session(kind)
         sent = transfer.journey.send_time.sent

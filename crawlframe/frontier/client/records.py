@@ -15,8 +15,7 @@ from crawlframe.request.request import Admission
 HASHES = 10**9  # hash space of seen URLs: the last 9 digits of a fingerprint choose its bucket
 
 # First bytes of most records, except for their fourth byte, the length of the URL; see cut().
-# Entries are only added, also with a new RECORD_VERSION: Redis keeps records that older code has
-# cut.
+# Entries are only added, also with a new RECORD_VERSION: Redis keeps older records.
 FRONTS = [
     bytes([array, 1, 0xD9]) + scheme  # msgpack: without and with extra fields
     for array in (0x94, 0x95)
@@ -225,8 +224,7 @@ def fingerprints(rids: list[bytes]) -> tuple[list[str], list[int]]:
 
 
 def groups(admissions: list[Admission]) -> list[list[Any]]:
-    """Admissions as the scripts read them: in order, with the common values of neighbours sent
-    once."""
+    """Admissions as the scripts read them: in order, neighbours' common values sent once."""
     groups: list[list[Any]] = []
     flat: list[Any] = []
     last_host, last_rank, last_delay, name = None, 0, 0, b""

@@ -33,8 +33,7 @@ class TrialState(msgspec.Struct, frozen=True):
 
 
 class Trials:
-    """Orders for trials of kept pages. They are lost with Redis, and may be asked for again. Raises
-    redis.RedisError."""
+    """Orders for trials of kept pages, which are lost with Redis. Raises redis.RedisError."""
 
     def __init__(self, store: PartitionedStore) -> None:
         self._store = store

@@ -82,13 +82,11 @@ class Life:
         return forgotten
 
     def replay(self, frontier: Frontier) -> None:
-        """Returns the requests that this generation still holds to the queue, because it is
-        over."""
+        """Returns the requests of this generation to the queue, because it is over."""
         _replay(self.generation, self._services, frontier)
 
     def replay_dead(self, frontier: Frontier) -> None:
-        """Replays requests in progress of dead masters of this node, or of any node on this
-        machine."""
+        """Replays requests of dead masters of this node, or of any node on this machine."""
         replay_dead(self.me, self._services, frontier)
 
     def publish(

@@ -139,7 +139,6 @@ class Master:
         self._release(self._isolation.empty())
 
     def _receive_from_supervisor(self, link: SupervisorLink) -> None:
-        """Acts on messages of the supervisor."""
         for message in link.receive():
             if self._stopping_since is not None:
                 continue
@@ -181,7 +180,6 @@ class Master:
             self._pool.staff(self._code_reload.live, self._life.generation)
 
     def _on_message(self, child: Child) -> None:
-        """Acts on messages of a child."""
         for message in self._pool.receive(child):
             now = time.monotonic()
             match message:

@@ -54,8 +54,7 @@ class _Sight(NamedTuple):
 
 
 class _Stall(NamedTuple):
-    """A worker that is held up by the callbacks of these requests, in its event loop or in
-    threads."""
+    """A worker held up by the callbacks of these requests, in its event loop or in threads."""
 
     child: Child
     requests: list[Claimed]
@@ -81,8 +80,7 @@ class StallMonitor:
         self._computing: set[int] = set()  # tasks
 
     def send_slow(self, child: Child) -> None:
-        """Sends a new worker the slow callbacks. Callbacks of another version are learned
-        afresh."""
+        """Sends a new worker the slow callbacks; those of another version are learned afresh."""
         if child.origin is not self._code:
             self._code = child.origin
             self._slow.clear()
@@ -175,8 +173,7 @@ class StallMonitor:
 
 
 def _judge(child: Child, sight: _Sight, process: psutil.Process, now: float) -> _Stall | None:
-    """Returns the stall of a worker since it was first seen; None when the cause is not certain
-    yet."""
+    """Returns the stall of a worker since it was first seen; None while the cause is unclear."""
     seconds = now - sight.seen
     if seconds < STALL:
         return None

@@ -141,13 +141,11 @@ class Template:
         return pid, ours
 
     def kill(self) -> None:
-        """Kills the template; if it is loading, with all processes that its modules have started so
-        far."""
+        """Kills the template; if it is loading, with all processes that its modules started."""
         offspring.kill_with_all(self.child)
 
     def end(self) -> None:
-        """Closes the template's orders, so that it ends by itself; if it is still loading, it is
-        killed."""
+        """Closes the template's orders, so that it ends by itself; kills it while it is loading."""
         with contextlib.suppress(OSError):  # it is dead
             self.orders.shutdown(socket.SHUT_RDWR)  # later forks of the master hold it too
         self.orders.close()
@@ -158,9 +156,8 @@ class Template:
 
 
 def _at_breakpoint(*args: Any, **options: Any) -> None:
-    """The ``breakpoint()`` of workers, which have no terminal for a debugger: a prompt in the
-    terminal of ``crawl``. Arguments for a debugger mean nothing here. Raises SpiderError in a
-    node."""
+    """The ``breakpoint()`` of workers, which have no terminal for a debugger: a prompt in
+    ``crawl``'s. Arguments for a debugger mean nothing here. Raises SpiderError in a node."""
     from crawlframe.shell.shell import stop  # a prompt is rare, and its modules are large
 
     stop(sys._getframe(1), "breakpoint", None)
@@ -299,8 +296,7 @@ class _TemplateProcess:
         return registry, unfit
 
     def _check_marks(self, registry: Registry) -> dict[str, str]:
-        """Returns the marks that show whether the code of a spider with recorded pages has
-        changed."""
+        """Marks that show whether the code of a spider with recorded pages has changed."""
         return marks(registry, (one.name for one in registry.infos if one.settings.check))
 
     def _send(self, message: FromTemplate) -> None:

@@ -251,8 +251,7 @@ class WorkerPool:
                 child.kill()
 
     def check(self) -> None:
-        """Replaces workers that hang or grew too large, and kills workers that do not end in
-        time."""
+        """Replaces workers that hang or grew too large, and kills workers that end too late."""
         self._shortage.watch()
         now = time.monotonic()
         limit = self._settings.max_memory << 20

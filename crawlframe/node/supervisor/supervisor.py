@@ -46,8 +46,7 @@ class Supervisor:
     """Runs masters until it is asked to stop.
 
     ``polling``: the system does not report changed files. ``follower`` pulls announced revisions,
-    and the tip of its branch every ``follow_every`` seconds (0: never). ``clock`` is
-    time.monotonic."""
+    and its branch every ``follow_every`` seconds (0: never). ``clock`` is time.monotonic."""
 
     def __init__(
         self,

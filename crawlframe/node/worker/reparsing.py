@@ -210,8 +210,7 @@ class Reparsing:
     async def _judged(
         self, outcome: Outcome, crawl: TaskCrawl, request: Request, response: Response
     ) -> Response:
-        """Returns the response as today's is_blocked judges it. Raises FetchError and
-        JudgementFailed."""
+        """The response as today's is_blocked judges it. Raises FetchError, JudgementFailed."""
 
         async def kept(fetch: CrawlFetch) -> Response:
             return response

@@ -360,8 +360,7 @@ class Worker:
     # -- end --------------------------------------------------------------------------------------
 
     async def _finish(self) -> None:
-        """Completes running requests within the grace time, returns the rest to the queue, and
-        writes everything."""
+        """Completes running requests within the grace time, returns the rest, writes everything."""
         faults.at("drain.begin")
         if self._running:
             await asyncio.wait(self._running, timeout=self._settings.grace)

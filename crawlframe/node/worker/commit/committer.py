@@ -317,8 +317,7 @@ class Committer(threading.Thread):
             )
         ended = self._frontier.complete(completions)
         for outcome in outcomes:
-            # Only fingerprints that this run recorded are marked; the list of another run that won
-            # may differ.
+            # Only this run's recorded fingerprints are marked; another run that won may differ.
             if recorded[outcome.rid].follow_ups is outcome.results.follow_ups:
                 self._sieve.add(outcome.task, outcome.results.fingerprints)
         self._task_finisher.add(ended)

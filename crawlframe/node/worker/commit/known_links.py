@@ -99,10 +99,9 @@ def _known(links: list[list[Admission]], old: set[bytes]) -> list[bool]:
 
 
 def _as_known_there(outcome: Outcome) -> list[list[Admission]]:
-    """The follow-ups as the source task would have them, in the same order. A follow-up with
-    dont_filter is identified by the request that yielded it and its place among that request's
-    follow-ups. Other links have moved this place if the code changed, or if the task knew some of
-    them: so it has several."""
+    """The follow-ups as the source task would have them, in order. A follow-up with dont_filter is
+    identified by the request that yielded it and its place among that request's follow-ups. Other
+    links move this place if the code changed, or the task knew some: so it has several."""
     task, found = _source_of(outcome), []
     mine = b"\0" + outcome.rid
     unfiltered = sum(mine in fingerprint for fingerprint in outcome.results.fingerprints)

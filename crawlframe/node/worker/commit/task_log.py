@@ -1,5 +1,4 @@
-"""TaskLog: the log records and printed lines of spiders, kept until the commit thread writes them
-to the database."""
+"""TaskLog: logs and printed lines of spiders, kept until the commit thread writes them."""
 
 from __future__ import annotations
 

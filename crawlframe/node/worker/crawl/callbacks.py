@@ -273,8 +273,7 @@ def _throwing(steps: Any, error: BaseException) -> Callable[[], Any]:
 
 
 def _collect(function: Callable[[], Any], take: Callable[[Any], None]) -> Any:
-    """Passes on the results that a plain function returns or yields; returns an awaitable, or
-    None."""
+    """Passes on the results of a plain function; returns an awaitable, or None."""
     try:
         result = function()
     except StopIteration as error:  # coroutines and futures give it another meaning
@@ -292,8 +291,7 @@ def _collect(function: Callable[[], Any], take: Callable[[Any], None]) -> Any:
 
 
 def whole(things: Iterable[Any]) -> Iterator[Any]:
-    """Yields the results. Raises SpiderError if a generator returns a value, too, which no code
-    gets."""
+    """Yields the results. Raises SpiderError if a generator returns a value as well."""
     lost: Any = yield from things  # type: ignore[func-returns-value]
     if lost is not None:
         raise SpiderError(

@@ -37,8 +37,7 @@ async def may_go(
     target; or it waits for the request that fetches it. ``in_place``: it waits here.
 
     The URLs that led there are its own, so a page may redirect to itself. Only the last of them
-    counts as admitted afterwards: other requests may have to pass the same URLs to get their
-    pages."""
+    counts as admitted afterwards: other requests may have to pass the others."""
     hops = outcome.fetch.redirects
     if request.dont_filter or crawl.watching is not None:
         return True

@@ -44,8 +44,7 @@ class RenderSource(ABC):
 
 
 class Rendering:
-    """The stage that renders. ``source`` None: only requests that ask for the browser are
-    rendered."""
+    """The stage that renders. ``source`` None: only if a request asks for the browser."""
 
     def __init__(self, callbacks: Callbacks, source: RenderSource | None) -> None:
         self._callbacks = callbacks

@@ -1,5 +1,4 @@
-"""Stages: the list of the stages of a crawl, made once, with the stages that its spider and its
-node use."""
+"""Stages: the list of the stages of a crawl, as its spider and its node need them, made once."""
 
 from __future__ import annotations
 

@@ -162,9 +162,8 @@ def page_key(crawl: TaskCrawl, request: Request, owner: str = "") -> bytes:
 
 
 def kept_key(crawl: TaskCrawl, request: Request, response: Response) -> bytes | None:
-    """The key under which a page is kept; None if it is not to be found. It is the key of the
-    ``owner`` if the page may differ for others: by a login, by cookies, or because its server says
-    so."""
+    """The key under which a page is kept; None if it is not to be found. It is the ``owner``'s if
+    the page may differ for others: by a login, by cookies, or as its server says."""
     if not is_whole(request, crawl.settings) or response.status not in SHAREABLE:
         return None
     sent = {name.lower() for name, _ in (response.sent[2] if response.sent else ())}

@@ -60,9 +60,8 @@ class Elsewhere(BaseException):
 
 
 class FileStep(NamedTuple):
-    """One step of an errand: the next errand, None if the file was read, by any worker; the
-    transfer's report about its host, its status, if it was answered, and whether there was a
-    transfer."""
+    """A step of an errand: the next errand, None if the file was read; the transfer's report about
+    its host, its status, if it was answered, and whether there was a transfer."""
 
     errand: Errand | None
     signal: Signal = NO_SIGNAL

@@ -23,8 +23,7 @@ class RobotsStore(ABC):
 
     @abstractmethod
     async def turn(self, origin: str) -> RobotsTurn:
-        """Returns the state of a file. If it is due and no worker reads it, it is the caller's
-        turn."""
+        """Returns the state of a file. If it is due and unread, it is the caller's turn."""
 
     @abstractmethod
     async def keep(self, origin: str, lease: float) -> None:

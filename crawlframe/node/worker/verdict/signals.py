@@ -176,8 +176,7 @@ def signal_of_response(
 
 
 class ResponseClassifier:
-    """The classifier of one worker. ``callbacks`` marks authors' code that runs; None: it is marked
-    already."""
+    """The classifier of one worker. ``callbacks`` marks authors' code; None: it is marked."""
 
     def __init__(self, callbacks: Callbacks | None = None) -> None:
         self._callbacks = callbacks
