@@ -82,7 +82,7 @@ class Partial:
         self.close()
 
     def moved(self) -> None:
-        """Records the new path of the file."""
+        """Closes the file, which was moved to another path."""
         self._file.close()
 
 

@@ -155,7 +155,7 @@ class Hosts:
 
     def longest_due(self) -> tuple[str, float] | None:
         """The host that has been due for the longest time without being served, and for how many
-        seconds; None: none is due. Closed hosts are not; of the first MOST_DUE."""
+        seconds; None: none is due. Only open hosts of the first MOST_DUE."""
         oldest: tuple[str, float] | None = None
         for partition, keys in enumerate(self._store.keys):
             due = self._store.redis.zrange(keys("HOSTS"), 0, MOST_DUE - 1, withscores=True)

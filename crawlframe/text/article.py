@@ -1,4 +1,4 @@
-"""Article: the main text of a page without its surroundings, its authors and its date."""
+"""Article: the main text of a page, without its surroundings; its authors and its date."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class PageReuse:
         stored: StoredCopy,
         got: Response,
     ) -> None:
-        """Notes the origin of a page, and finds pages that need not be parsed again: then
+        """Counts unchanged pages, and finds pages that need not be parsed again: then
         ``earlier`` of the outcome has the callback's results."""
         settings = crawl.settings
         if got.file is not None:
