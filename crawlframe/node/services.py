@@ -1,4 +1,4 @@
-"""Services: the outside world that a node needs; supplied by the composition root."""
+"""Services: parts outside the engine that a node needs; supplied by the composition root."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from crawlframe.render.yielded import NOTHING, Reason, Yielded
 
 
 class Taught(NamedTuple):
-    """A page's lesson. ``items``: whether it had any."""
+    """A page's lesson. ``items``: whether the page had any."""
 
     template: URLTemplate
     lesson: Lesson

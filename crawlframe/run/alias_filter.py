@@ -39,7 +39,7 @@ class KnownByRules:
             if reason == ALIAS:
                 self.tell(found, link.request.url)
             elif reason in (None, WATCHED):
-                # Only now: a refused URL may be the only URL of its page.
+                # Only now: if this URL is refused, another URL of its page may not be.
                 page.here.add(link.fingerprint)
                 aliased.add(make_rid(page.outcome.task, link.fingerprint))
 

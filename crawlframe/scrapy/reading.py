@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from scrapy import signals
 
-# Methods that change their object, or that write to it.
+# Methods that change their object, or the file that it writes to.
 CHANGING = frozenset(
     {
         "add", "append", "appendleft", "clear", "difference_update", "discard",

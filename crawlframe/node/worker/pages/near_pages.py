@@ -84,7 +84,7 @@ class StoredNear(NearSource):
 
 
 class NearPages:
-    """The near pages of one worker. ``failed`` is called with errors of authors' code."""
+    """Compares the pages of one worker. ``failed`` is called with errors of authors' code."""
 
     def __init__(
         self,
