@@ -56,8 +56,8 @@ class Settings:
     scrapy: str = ""  # directory of a Scrapy project, whose spiders run as they are
     key_prefix: str = "cf"  # of every Redis key
     partitions: int = 1  # of the frontier; fixed for the life of its data
-    affinity: str = "off"  # what is hashed to find the node that prefers a host: host, domain
-    grace: float = 20.0  # seconds a stopping node or worker may finish what it fetches
+    affinity: str = "off"  # hash key for host affinity: host, domain
+    grace: float = 20.0  # seconds for a stopping node or worker to finish its requests
     lease: float = 15.0  # seconds after which a silent node is declared dead
     beat: float = 3.0  # seconds between two renewals of the lease
     quiet: float = 0.2  # seconds without a change after which code is reloaded (--reload)
@@ -75,12 +75,12 @@ class Settings:
     contact: str = ""  # URL or mail address of whoever runs this, in the default User-Agent
     user_agent: str = ""  # "" = crawlframe/<version> (+<contact>)
     bot_auth: str = ""  # https origin of the directory of our keys; "" = requests are not signed
-    bot_auth_agent: str = "directory"  # what Signature-Agent names: the directory, or its origin
+    bot_auth_agent: str = "directory"  # the URL in Signature-Agent: the directory's, or its origin
     max_crawl_delay: float = 60.0  # seconds of a Crawl-delay in robots.txt that are kept at most
     allow_private: tuple[Network, ...] = ()  # networks besides the public internet, e.g. 10.0.0.0/8
     webhook_private: tuple[Network, ...] = ()  # networks that webhooks may be in, besides those
     resolver: str = ""  # module:function, an async resolve(host); "": the machine's name servers
-    proxy_echo: str = ""  # page by which proxies are checked; "": only whether they can be reached
+    proxy_echo: str = ""  # page that checks proxies; "": only whether they can be reached
     browser: str = ""  # program of the browser downloader; "" = any Chromium that is found
     browser_pages: int = 8  # pages that a node renders at a time; 0 = it has no browser
     browser_memory: int = 2048  # MiB that the browser's processes may have together
@@ -96,7 +96,7 @@ class Settings:
 
     @property
     def signature_agent(self) -> str:
-        """What the header Signature-Agent names; "" when requests are not signed."""
+        """The URL in the header Signature-Agent; "" when requests are not signed."""
         return agent_of(self.bot_auth, self.bot_auth_agent)
 
     @classmethod

@@ -27,8 +27,7 @@ STARTERS = {"DemoServer", "Popen", "fork", "forkpty", "posix_spawn", "subprocess
 
 
 def mark(items: list[pytest.Item]) -> None:
-    """Gives each test ``forks`` whose own code or fixtures start a process, and ``quick`` to those
-    that have no other marker."""
+    """Gives ``forks`` to tests that start a process, and ``quick`` to tests without marker."""
     known: dict[Any, bool] = {}
     for item in items:
         fixtures = getattr(item, "fixturenames", ())

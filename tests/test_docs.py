@@ -101,8 +101,8 @@ OWN_TABLES = "docs/howto/own-tables.md"
 
 @pytest.mark.parametrize(("page", "source"), examples())
 def test_the_examples_are_sound(page: str, source: str) -> None:
-    """Those that are whole modules are run; parts of one must compile, as must those of an app,
-    which test_own_tables.py runs."""
+    """Whole modules are run; parts must compile, as must an app's, which test_own_tables.py
+    runs."""
     if "import" not in source or page == OWN_TABLES:
         compile(source.replace("\n    def", "\ndef"), page, "exec")
         return

@@ -1,5 +1,5 @@
-"""Budgets: the settings that bound what a task may fetch, and the reasons for which its links are
-not followed."""
+"""Budgets: the settings that bound a task's fetches, and the reasons for which its links are not
+followed."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def without_none(given: Mapping[Any, Any]) -> dict[Any, Any]:
 
 @dataclass(slots=True)
 class ByteBudget:
-    """How many bytes the bodies of one task may have; 0 = no limit. ``spent`` are those of each
-    host over the cluster, as this worker last learned."""
+    """Limits in bytes for the bodies of one task; 0 = no limit. ``spent``: bytes of each host over
+    the cluster, as this worker last learned."""
 
     limit: int
     host_limit: int

@@ -1,7 +1,7 @@
-"""Scrapy's spellings that have no meaning here, and what to write instead.
+"""Scrapy's spellings that have no meaning here, and their replacements.
 
-A spider ported from Scrapy would load and run with them, and do something else than its author
-meant: a proxy that is not used exposes the crawler's address. So each is refused by name."""
+A spider ported from Scrapy would load and run with them, and not do as its author meant: a proxy
+that is not used exposes the crawler's address. So each is refused by name."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ INHERITS = (
 
 
 def misuse_of(spider: type) -> str:
-    """What a spider class has kept from Scrapy, and what to write instead; "" if nothing."""
+    """Scrapy's names that a spider class has kept, with their replacements; "" if none."""
     if is_scrapy_spider(spider):
         return INHERITS
     ours = [kind for kind in spider.__mro__ if kind.__module__.startswith("crawlframe.")]
@@ -252,7 +252,7 @@ def misuse_of(spider: type) -> str:
 
 
 def misuse_in_settings(settings: Mapping[str, Any], known: Iterable[str]) -> str:
-    """What is wrong with the names in a spider's settings; "" if nothing."""
+    """The first mistake in the names of a spider's settings, with the fix; "" if none."""
     known = [*known]
     for name in settings:
         if name in known:

@@ -9,16 +9,16 @@ from crawlframe.near.fingerprint import LIKENESS
 from crawlframe.proxies.settings import ProxySettings
 
 WITHIN, LIMIT = "task", 1_000_000
-# The settings that say how, and what they are by default.
+# The settings of the comparison, and their defaults.
 USUAL = {"near_within": WITHIN, "near_likeness": LIKENESS, "near_limit": LIMIT}
 MIN_LIMIT, MAX_LIMIT = 1_000, 16_000_000  # pages; a record has a number of 24 bits
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
 
 
 class NearSettings(ProxySettings, frozen=True):
-    """``near_duplicates``: whether the text of each page is compared with those of the pages before
-    it, and what becomes of one that is nearly the same: "mark" notes in its row which page came
-    first, "drop" does not run its callback, either."""
+    """``near_duplicates``: whether the text of each page is compared with the pages before it, and
+    the treatment of one that is nearly the same: "mark" notes in its row which page came first,
+    "drop" does not run its callback, either."""
 
     near_duplicates: Literal["off", "mark", "drop"] = "off"
     near_within: str = WITHIN  # or "spider", or a name that several spiders share

@@ -45,7 +45,7 @@ WORDS = {
 
 
 class Problem(NamedTuple):
-    """``path``: the keys that lead to what is wrong."""
+    """A problem of a recipe. ``path``: the keys that lead to it."""
 
     path: Path
     text: str
@@ -66,10 +66,10 @@ class RecipeError(SpiderError):
 
 
 def from_text(text: str, kind: str, place: str, name: str = "") -> Recipe | None:
-    """The recipe in the text of a file; ``kind``: "toml" or "json". None when the file is something
-    else: it has neither start_urls, fields nor rules. ``name``: used when it does not say its own.
+    """The recipe in the text of a file; ``kind``: "toml" or "json". None when the file is no
+    recipe: it has neither start_urls, fields nor rules. ``name``: used when it has none.
 
-    Raises SpiderError, a line for each problem: ``place``, line number, what is wrong."""
+    Raises SpiderError, a line for each problem: ``place``, line number, the problem."""
     import tomllib  # large, and few nodes have recipes
 
     try:
@@ -93,7 +93,7 @@ def from_text(text: str, kind: str, place: str, name: str = "") -> Recipe | None
 
 
 def from_data(data: dict[str, Any]) -> Recipe:
-    """Raises RecipeError."""
+    """Returns the Recipe of the data. Raises RecipeError."""
     reader = _Reader()
     recipe = reader.recipe(data)
     if reader.problems or recipe is None:
@@ -187,8 +187,8 @@ class _Reader:
         return tuple(one for one in made if one is not None)
 
     def part(self, kind: type[PartType], given: Any, path: Path, **made: Any) -> PartType | None:
-        """The part, with what is ``made`` already; problems are noted, and None is returned if it
-        cannot be made."""
+        """The part, with the values ``made`` already; problems are noted, and None is returned if
+        it cannot be made."""
         if (isinstance(given, str) and SHORT.get(kind)) or kind is Argument:
             given = given if isinstance(given, dict) else _short(kind, given)
         if not isinstance(given, dict):

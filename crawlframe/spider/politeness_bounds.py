@@ -1,5 +1,5 @@
-"""Manners: the settings that say how a crawl treats its hosts and the nodes, and which of two is
-the rougher."""
+"""Politeness bounds: the settings that limit how roughly a crawl treats its hosts and the nodes,
+and their order."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from crawlframe import gates
 from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.spider import BLOCKS
 
-AUTO_DELAY = 1.0  # seconds: where "auto" begins, and what a delay in its place must not be below
+AUTO_DELAY = 1.0  # seconds: the start of "auto", and the least delay in its place
 
 
 class Bound(NamedTuple):
-    """What a setting must be for a task that is no rougher than its spider. ``value`` of "subset",
+    """The bound of a setting for a task that is no rougher than its spider. ``value`` of "subset",
     "disjoint" and "superset" is a tuple; "max_or_zero" is for settings where 0 is no limit."""
 
     kind: Literal["min", "max", "max_or_zero", "subset", "disjoint", "superset", "fixed"]
@@ -22,7 +22,7 @@ class Bound(NamedTuple):
 
 
 def bounds(own: SpiderSettings) -> dict[str, Bound]:
-    """The bounds of a spider, by setting. Those that are left out may have any value."""
+    """The bounds of a spider, by setting. Settings that are left out may have any value."""
     found = {name: bound for name, rule in _RULES.items() if (bound := rule(getattr(own, name)))}
     if own.delay == "auto":
         found["delay"] = Bound("min", max(AUTO_DELAY, own.min_delay))
@@ -75,7 +75,7 @@ def _fixed_on(value: bool) -> Bound | None:
 
 
 def _no_more_blocks(handled: tuple[int, ...]) -> Bound:
-    """What a spider handles does not count as a block of its host."""
+    """A status that a spider handles does not count as a block of its host."""
     return Bound("disjoint", tuple(status for status in BLOCKS if status not in handled))
 
 
@@ -99,7 +99,7 @@ _RULES: dict[str, Callable[[Any], Bound | None]] = {
     # More proxies are more requests to a host.
     "proxy": lambda value: Bound("fixed", value),
     "proxy_limits": lambda value: Bound("fixed", value),
-    # What a task may cost.
+    # The cost of a task.
     **dict.fromkeys(
         ("max_body", "max_parse", "max_file", "timeout", "file_timeout", "max_redirects",
          "browser_settle", "near_limit"), _max,

@@ -1,4 +1,4 @@
-"""SpiderSettings: what the ``settings`` of a spider may say."""
+"""SpiderSettings: the keys that ``settings`` of a spider may have."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ POSITIVE = ("concurrency", "timeout", "max_body", "max_parse", "max_file", "file
 
 
 class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The keys of a spider's ``settings``. Defaults are left out of what is published: older nodes
-    refuse what they do not know."""
+    """The keys of a spider's ``settings``. Defaults are left out when published: older nodes refuse
+    unknown keys."""
 
     delay: float | Literal["auto"] = "auto"  # seconds between two requests to one host, all nodes
     min_delay: float = 0.0  # seconds: the least that "auto" chooses
@@ -36,11 +36,11 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
     window: str = ""  # requests go at this time of day only: "22:00-06:00 Europe/Berlin"
     depth_limit: int = 0  # links followed from a start page; 0 = no limit
     page_limit: int = 0  # requests admitted per task; 0 = no limit
-    # Links followed from a start page, all pages of one depth before those of the next; 0 = as they
+    # Links followed from a start page, all pages of one depth before the next depth; 0 = as they
     # are found.
     layers: int = 0
     pause_layers: bool = False  # the task is paused when a layer is done, until it is resumed
-    timeout: float = 30.0  # seconds for one fetch; a redirect is another one
+    timeout: float = 30.0  # seconds for one fetch; a redirect is another fetch
     retries: int = 2  # further attempts after a failed one
     retry_statuses: tuple[int, ...] = (408, 429, 500, 502, 503, 504, 522, 524)
     handle_statuses: tuple[int, ...] = ()  # statuses besides 2xx for which callbacks are called
@@ -50,43 +50,43 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
     downloader: str = "curl"  # or "requests", "browser", or the name of a plug-in
     # "auto": by the downloader first, and again by the browser if the page is incomplete.
     render: Literal["auto"] | None = None
-    # What a browser does not load.
+    # Kinds of files that a browser does not load.
     browser_block: tuple[Literal["images", "fonts", "media", "trackers"], ...] = (
         "images", "fonts", "media", "trackers",
     )  # fmt: skip
-    # Seconds for which a loaded page may go on loading, if the request has no actions.
+    # Seconds for which a loaded page may continue to load, if the request has no actions.
     browser_settle: float = 2.0
     browser_failure_pictures: bool = False  # keep a picture of the page if the request fails
     max_body: int = 32 << 20  # bytes, also after decompression
-    max_parse: float = 0.5  # seconds of CPU in which a parser must have read a page
-    # What css and xpath see: the tree of Scrapy, or that of browsers, which takes longer.
+    max_parse: float = 0.5  # seconds of CPU for a parser to read a page
+    # The tree of css and xpath: Scrapy's, or that of browsers, which takes longer.
     selector_tree: Literal["libxml2", "browser"] = "libxml2"
     max_redirects: int = 10
     max_file: int = 1 << 30  # bytes of a saved file, as sent and after decompression
     file_timeout: float = 3600.0  # seconds for one fetch whose body is saved
     cookies: bool = True
     robots: bool = True  # obey the robots.txt of each host
-    # What the pages are for: those that deny it end before the callback.
+    # The use of the pages: pages that deny it end before the callback.
     purpose: Literal["search", "ai-input", "ai-train"] | None = None
-    obey_nofollow: bool = False  # do not follow what a page marks as nofollow
+    obey_nofollow: bool = False  # do not follow links that a page marks as nofollow
     obey_noindex: bool = False  # do not store items of pages that say noindex
-    # "template": what most pages of a host link to, such as its navigation, is followed once.
+    # "template": links of most pages of a host, such as its navigation, are followed once.
     denoise: Literal["template"] | None = None
     # Of the URLs that learned rules say are one page, the first one that is found is fetched.
     aliases: bool = False
     # "recorded": a new version of its code is refused if its recorded pages fail.
     check: Literal["recorded"] | None = None
     keep: Literal["errors", "all", "none"] = "errors"  # of the pages that were fetched
-    # If a callback raises, what it yielded before is kept; if something that it yields is refused,
-    # the rest is.
+    # If a callback raises, its earlier results are kept; if one result is refused, the rest is
+    # kept.
     keep_partial: bool = False
     # Callbacks are not run: kept pages are parsed later. "start": the pages that start and sitemaps
-    # name; "links": also what they link to within allowed_domains.
+    # name; "links": also pages that they link to within allowed_domains.
     fetch_only: Literal["start", "links"] | None = None
     max_age: float = 0.0  # seconds for which a page that any task has fetched is not fetched again
     conditional: bool = False  # ask servers whether a page has changed since it was kept
     skip_unchanged: bool = False  # do not run callbacks of pages that have not
-    # Part of the pages above which errors make a task failed; 0.5 = half, unset: that of the node.
+    # Part of the pages above which errors make a task failed; 0.5 = half, unset: the node's.
     failed_share: float | msgspec.UnsetType = msgspec.UNSET
 
     @property
@@ -96,7 +96,7 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
 
     @property
     def uses_store(self) -> bool:
-        """Whether pages that were kept spare fetches or callbacks."""
+        """Whether kept pages spare fetches or callbacks."""
         return bool(self.max_age or self.conditional or self.skip_unchanged)
 
     def __post_init__(self) -> None:
@@ -144,7 +144,6 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
             raise ValueError("failed_share must be from 0 to 1")
 
     def _check_reuse(self) -> None:
-        """Checks the settings that use pages that were kept."""
         for name in ("max_age", "conditional", "skip_unchanged"):
             if not getattr(self, name):
                 continue

@@ -1,4 +1,4 @@
-"""Overrides: settings that one task has instead of those of its spider."""
+"""Overrides: settings of one task that replace its spider's."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ SECONDS = ("delay", "min_delay", "ip_delay", "timeout", "file_timeout", "time_li
 
 def overridden(settings: SpiderSettings, overrides: Mapping[str, Any]) -> SpiderSettings:
     """Returns the settings of a task. A ``delay`` in seconds replaces the spider's ``min_delay``,
-    too, and near_duplicates = "off" what belongs to it. Raises ArgumentError if there is no such
-    setting, a value is wrong, or two settings do not fit together."""
+    too, and near_duplicates = "off" the settings that belong to it. Raises ArgumentError if there
+    is no such setting, a value is wrong, or two settings do not fit together."""
     if not overrides:
         return settings
     for name in overrides:
@@ -67,7 +67,7 @@ def overridden(settings: SpiderSettings, overrides: Mapping[str, Any]) -> Spider
 
 
 def impossible(values: Mapping[str, Any]) -> dict[str, str]:
-    """Returns what the databases and the clients cannot take, by the name of the setting."""
+    """Returns values that databases and clients cannot take, as messages by setting."""
     found = {}
     for name, value in values.items():
         most = MOST_SECONDS if name in SECONDS else CEILING

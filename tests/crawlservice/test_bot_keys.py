@@ -135,8 +135,7 @@ def test_a_key_that_was_given_up_never_signs_again(at: Callable[[timedelta], Non
 
 @pytest.mark.usefixtures("signing")
 def test_workers_follow_a_rotation_without_a_gap(at: Callable[[timedelta], None]) -> None:
-    """At every instant the key that signs is in every directory that a verifier may have kept, and
-    in the one it would get now."""
+    """The signing key is always in every directory that a verifier may have, old or new."""
     bot_keys.create()
     stored, kept, used = StoredPapers(), {}, set()
     for hour in range(120):

@@ -151,8 +151,7 @@ def test_links_that_became_no_request_of_the_task_are_left_out(crawl: Crawl, out
 
 
 def test_a_link_is_at_the_page_that_led_to_it(crawl: Crawl, out: Path) -> None:
-    """Of pages that yielded it at the same time: the one whose layer is that before its own, and of
-    several, the first row."""
+    """Of several pages that yielded it: the first row of the layer before its own."""
     add(crawl, D, 1, C, DEEP)
     add(crawl, A, 0, B, C, DEEP)
     add(crawl, B, 0, C, DEEP, "http://e.example/")

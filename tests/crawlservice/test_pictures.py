@@ -1,5 +1,4 @@
-"""Pictures that a browser took, in the service: rows with their pages, their number, and who sees
-them how."""
+"""Pictures of a browser in the service: rows with their pages, counts, and rights."""
 
 from __future__ import annotations
 

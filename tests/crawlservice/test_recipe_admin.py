@@ -1,5 +1,4 @@
-"""Recipes in the admin: the form, who may use it, versions, and what happens to a page that is
-tried."""
+"""Recipes in the admin: the form, rights, versions, and the trial of a page."""
 
 from __future__ import annotations
 

@@ -521,8 +521,7 @@ def test_of_two_parses_the_second_finds_what_the_first_left(crawling: Crawling) 
 
 
 def test_parses_and_a_retry_at_once(crawling: Crawling) -> None:
-    """Two parses write the same pages in opposite order while the task is retried: nobody waits
-    for the other for ever, and each page has one result."""
+    """Two parses write the same pages in opposite order during a retry: no deadlock, one result."""
     first = crawling.crawl()
     mended(crawling, Richer)
     tasks = [crawling.begin(first) for _ in range(2)]

@@ -1,5 +1,4 @@
-"""Parsing again from the terminal, the API and the admin: who may, what is refused, what is
-shown."""
+"""Parsing again from the terminal, the API and the admin: rights, refusals, results."""
 
 from __future__ import annotations
 

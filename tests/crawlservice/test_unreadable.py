@@ -223,8 +223,7 @@ def test_junk_in_any_hash(
     redis_client: Redis,
     seed: int,
 ) -> None:
-    """Pages answer, and a crawl continues to its exact end: what it needs is rebuilt in a new
-    era."""
+    """Pages answer, and a crawl continues to its exact end after a new era."""
     chance = random.Random(seed)
     renew(published)
     join("alpha", version="1f00", state="live")

@@ -1,5 +1,4 @@
-"""Pages that are nearly the same as others, on their way through a worker: what becomes of them,
-and what the store gets to know."""
+"""Pages that are nearly the same as others, on their way through a worker, and the store."""
 
 from __future__ import annotations
 

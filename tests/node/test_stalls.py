@@ -44,8 +44,8 @@ class World:
         self.status = psutil.STATUS_SLEEPING
 
     def pass_by(self, seconds: float, *, works: str = "") -> list[bytes]:
-        """Lets ``seconds`` pass, in which it ``works`` in the "loop", in a "thread", or not at all.
-        Returns the rids that it keeps, if requests are taken from it."""
+        """Lets ``seconds`` pass, with work in the "loop", a "thread" or none. Returns the kept
+        rids."""
         self.stall_monitor.tick(self.now)
         self.now += seconds
         self.worked += seconds if works else 0.0

@@ -30,8 +30,7 @@ STOCK = os.environ.get("TEST_SERVERS", "stock") == "stock"
 
 
 def each_on(kind: str, *values: Any) -> list[Any]:
-    """Parameters of a test on this database ("sqlite" or "postgres"), and of its long version on
-    the other one: what the two do differently is tested without nodes, on both."""
+    """Parameters of a test on this database, and of its long version on the other."""
     found = []
     for name in ("sqlite", "postgres"):
         marks = [] if name == kind else [pytest.mark.long]
@@ -52,8 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def redis_url(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """The tests of processes run against servers configured as users have them; with
-    TEST_SERVERS=private against those of the other tests."""
+    """Servers configured as users have them; with TEST_SERVERS=private, those of other tests."""
     if not STOCK:
         yield request.getfixturevalue("redis_url")
         return

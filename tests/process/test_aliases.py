@@ -1,5 +1,4 @@
-"""A node crawls a site, rules of aliases are learned from what it kept, and it crawls the site
-again with them."""
+"""A node crawls a site, rules of aliases are learned from it, and it crawls again with them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A pool of real proxies, some of which are dead or banned, used by two nodes: judged from the log
-of the origin server."""
+"""A pool of real proxies, some dead or banned, used by two nodes, by the origin's log."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Chains of redirects over hosts with a delay, on two nodes of which one is killed: judged from
-what the hosts have seen."""
+"""Chains of redirects over hosts with a delay, on two nodes, one of them killed."""
 
 from __future__ import annotations
 

@@ -60,8 +60,7 @@ def test_the_others_go_on_when_a_thread_keeps_the_interpreters_lock(
     web: OddWeb,
     tmp_path: Path,
 ) -> None:
-    """Its worker cannot run a line of Python meanwhile: only its master can help; also when it is
-    the worker of callbacks that compute."""
+    """Its worker cannot run Python meanwhile; also if it is the worker for computing callbacks."""
     node = start_manage("runcrawler", "--node", "one", "--workers", 1)
     for number, computes in enumerate((False, True)):
         os.mkfifo(gate := tmp_path / f"gate{number}")

@@ -23,8 +23,7 @@ RESOLVER = "tests.browser.rendering.names:resolve"
 
 
 class Forbidden:
-    """A server that must not be reached: TCP and UDP on one port, also of ::1. ``seen`` is what
-    came, by its first line."""
+    """A server that must not be reached: TCP and UDP, also of ::1. ``seen``: first lines."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []

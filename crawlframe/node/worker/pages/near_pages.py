@@ -1,4 +1,4 @@
-"""NearPages: compares the texts of pages with those that came before, as their spiders want it."""
+"""NearPages: compares the texts of pages with earlier ones, as their spiders want it."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from crawlframe.run.ledger import Ledger
 from crawlframe.run.outcome import Outcome, Verdict
 
 ASKING = "near_text"
-# Counters of a task: pages that were compared, those that were too short for that, and those that
-# were nearly the same as others: noted only, or not parsed.
+# Counters of a task: pages that were compared, pages that were too short for that, and pages nearly
+# the same as others: noted only, or not parsed.
 COMPARED, SHORT = "near/compared", "near/too_short"
 MARKED, DROPPED = "near/marked", "near/dropped"
 MAX_DETAIL = 1000  # characters of a URL in the row of a page
@@ -84,7 +84,7 @@ class StoredNear(NearSource):
 
 
 class NearPages:
-    """Of one worker. ``failed`` is called with what authors' code raised."""
+    """Compares the pages of one worker. ``failed`` is called with errors of authors' code."""
 
     def __init__(
         self,
