@@ -15,7 +15,7 @@ from typing import Any
 from crawlframe.base.storage_url import check_place
 from crawlframe.errors import ConfigError
 from crawlframe.identity.identity import check_contact, default_user_agent
-from crawlframe.identity.signing import AGENTS, agent_of, check_origin
+from crawlframe.identity.signing import agent_of, check_origin
 from crawlframe.request.checks import wrong_in_head
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -25,6 +25,11 @@ _FUNCTION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")  # module:func
 CACHES = ("", "on", "refresh")
 AFFINITIES = ("off", "host", "domain")
 PREFIX = "CRAWLFRAME_"  # of the environment variables
+# Names of an earlier version, and what to write instead.
+FORMER = {
+    "CRAWLFRAME_BOT_AUTH_AGENT": "leave it out: Signature-Agent always names the URL of the keys",
+    "CRAWLFRAME_FAILED_SHARE": 'write settings = {"failed_share": 0.5} in the spider',
+}
 POSITIVE = (
     "workers", "concurrency", "partitions", "lease", "beat", "deadline", "max_memory", "max_age",
     "transfer_memory", "max_deliveries", "commit_batch", "backlog", "start_ahead", "quiet",
@@ -75,7 +80,6 @@ class Settings:
     contact: str = ""  # URL or mail address of whoever runs this, in the default User-Agent
     user_agent: str = ""  # "" = crawlframe/<version> (+<contact>)
     bot_auth: str = ""  # https origin of the directory of our keys; "" = requests are not signed
-    bot_auth_agent: str = "directory"  # what Signature-Agent names: the directory, or its origin
     max_crawl_delay: float = 60.0  # seconds of a Crawl-delay in robots.txt that are kept at most
     allow_private: tuple[Network, ...] = ()  # networks besides the public internet, e.g. 10.0.0.0/8
     webhook_private: tuple[Network, ...] = ()  # networks that webhooks may be in, besides those
@@ -97,13 +101,15 @@ class Settings:
     @property
     def signature_agent(self) -> str:
         """What the header Signature-Agent names; "" when requests are not signed."""
-        return agent_of(self.bot_auth, self.bot_auth_agent)
+        return agent_of(self.bot_auth)
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
         """Return the settings of the environment; overrides that are not None take precedence.
         Raises ConfigError."""
         env = os.environ if env is None else env
+        for name in FORMER.keys() & env.keys():
+            raise ConfigError(f"{name} is a setting of an earlier version; {FORMER[name]}")
         values: dict[str, Any] = {}
         for setting in fields(cls):
             variable = PREFIX + setting.name.upper()
@@ -118,10 +124,6 @@ class Settings:
     def _check(self) -> None:
         check_contact(self.contact)
         check_origin(self.bot_auth)
-        if self.bot_auth_agent not in AGENTS:
-            raise ConfigError(
-                f"CRAWLFRAME_BOT_AUTH_AGENT={self.bot_auth_agent!r} must be {' or '.join(AGENTS)}"
-            )
         if self.cache not in CACHES:
             raise ConfigError(f"CRAWLFRAME_CACHE={self.cache!r} must be on, refresh or empty")
         if self.affinity not in AFFINITIES:

@@ -105,17 +105,6 @@ def _one_of(variable: str, words: tuple[str, ...]) -> str:
     return text
 
 
-def _share(variable: str, default: float) -> float:
-    text = _text(variable) or str(default)
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise ConfigError(f"{variable}={text!r} must be a number from 0 to 1, such as 0.5")
-    return share
-
-
 def _networks(variable: str, default: str) -> list[IPv4Network | IPv6Network]:
     try:
         return [ip_network(word) for word in _words(variable) or default.split()]
@@ -194,7 +183,6 @@ API_RATE = _number("CRAWLFRAME_API_RATE", 12_000)  # requests of a token in a mi
 API_STREAMS = _number("CRAWLFRAME_API_STREAMS", 4)  # of events, in each web process
 WEB_DEADLINE = _number("CRAWLFRAME_WEB_DEADLINE", 20, most=3600)  # seconds; see web/worker.py
 METRICS_ALLOW = _networks("CRAWLFRAME_METRICS_ALLOW", "127.0.0.0/8 ::1")
-FAILED_SHARE = _share("CRAWLFRAME_FAILED_SHARE", 0.5)  # of pages; with more errors a task failed
 # Days; 0 = for ever. See pruning.py.
 KEEP_RUNS = _number("CRAWLFRAME_KEEP_RUNS", 90, least=0, most=36_500)
 KEEP_ROUNDS = _number("CRAWLFRAME_KEEP_ROUNDS", 30, least=0, most=36_500)

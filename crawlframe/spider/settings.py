@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
-
 from crawlframe import gates
 from crawlframe.identity.tls import Tls, check_tls
 from crawlframe.near.settings import NearSettings
@@ -86,8 +84,7 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
     max_age: float = 0.0  # seconds for which a page that any task has fetched is not fetched again
     conditional: bool = False  # ask servers whether a page has changed since it was kept
     skip_unchanged: bool = False  # do not run callbacks of pages that have not
-    # Part of the pages above which errors make a task failed; 0.5 = half, unset: that of the node.
-    failed_share: float | msgspec.UnsetType = msgspec.UNSET
+    failed_share: float = 0.5  # part of the pages above which errors make a task failed
 
     @property
     def unverified(self) -> list[str]:
@@ -140,7 +137,7 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
                 raise ValueError('min_delay belongs to delay = "auto"; leave one of the two out')
         if not 0 <= self.layers <= MAX_LAYERS:
             raise ValueError(f"layers must be from 0 to {MAX_LAYERS}; 0 follows links as they come")
-        if self.failed_share is not msgspec.UNSET and not 0 <= self.failed_share <= 1:
+        if not 0 <= self.failed_share <= 1:
             raise ValueError("failed_share must be from 0 to 1")
 
     def _check_reuse(self) -> None:

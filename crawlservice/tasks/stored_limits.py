@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from crawlframe import gates
 from crawlframe.base.limits import LIMITS
 from crawlframe.frontier import TaskLimits
@@ -27,7 +25,7 @@ def stored_limits(settings: SpiderSettings) -> dict[str, Any]:
         "robots": settings.robots,
     }
     defaults = SpiderSettings()
-    for name in (*LIMITS, *LAYERED, "traps", "fetch_only", "keep", *gates.names()):
+    for name in (*LIMITS, *LAYERED, "traps", "fetch_only", "keep", "failed_share", *gates.names()):
         if (value := getattr(settings, name)) != getattr(defaults, name):
             kept[name] = value
     if settings.ip_concurrency or settings.ip_delay:
@@ -37,8 +35,7 @@ def stored_limits(settings: SpiderSettings) -> dict[str, Any]:
         }
     if settings.unverified:
         kept["unverified"] = settings.unverified
-    share = settings.failed_share
-    return kept if share is msgspec.UNSET else kept | {"failed_share": share}
+    return kept
 
 
 def limits_of(task: Task) -> TaskLimits:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from crawlframe.conf import Settings
+from crawlframe.conf import FORMER, Settings
 from crawlframe.errors import ConfigError
 from crawlservice.connections.database_url import database_config
 from crawlservice.security.secret import secret_key
@@ -115,9 +115,7 @@ WRONG = [
     ("CRAWLFRAME_LOG_LEVEL", "loud", "CRAWLFRAME_LOG_LEVEL='loud' is none of DEBUG"),
     ("CRAWLFRAME_PROXIES", "one", "CRAWLFRAME_PROXIES='one' must be a whole number"),
     ("CRAWLFRAME_KEEP_RUNS", "4000000", "must be a whole number, 0 to 36500"),
-    ("CRAWLFRAME_FAILED_SHARE", "50", "CRAWLFRAME_FAILED_SHARE='50' must be a number from 0"),
-    ("CRAWLFRAME_FAILED_SHARE", "nan", "must be a number from 0 to 1, such as 0.5"),
-    ("CRAWLFRAME_FAILED_SHARE", "half", "must be a number from 0 to 1, such as 0.5"),
+    ("CRAWLFRAME_FAILED_SHARE", "0.5", "an earlier version; write settings = {"),
     ("DATABASE_URL", "mysql://root:secret@host/db", "DATABASE_URL='mysql://…' cannot be used"),
     ("DATABASE_URL", "nonsense", "DATABASE_URL='nonsense' cannot be used"),
     ("DATABASE_URL", "postgresql://host", "postgresql://user:password@host:5432/name"),
@@ -189,7 +187,7 @@ def read_in_code() -> set[str]:
 
 def test_every_setting_is_documented_and_exists():
     of_nodes = {f"CRAWLFRAME_{field.name.upper()}" for field in fields(Settings)}
-    in_code = read_in_code() - {"CRAWLFRAME_EXPECT"}  # a setting of Scrapy projects
+    in_code = read_in_code() - {"CRAWLFRAME_EXPECT"} - FORMER.keys()  # a setting of Scrapy projects
     assert {"DATABASE_URL", "REDIS_URL", "CRAWLFRAME_DEBUG", "CRAWLFRAME_HTTPS"} <= in_code
     of_others = {"TEST_DATABASE_URL", "TEST_SERVERS", "POSTGRES_PASSWORD", "REDIS_PASSWORD"}
     assert of_nodes | in_code | of_others == documented()
@@ -227,7 +225,6 @@ def test_the_defaults_that_the_page_tells_are_those_of_the_code(show):
     )
     for name, value in shown.items():
         assert int(told[f"CRAWLFRAME_{name}"]) == int(value), name
-    assert float(told["CRAWLFRAME_FAILED_SHARE"]) == show("FAILED_SHARE")["FAILED_SHARE"]
     assert told["CRAWLFRAME_BIND"] == server.bind
     assert int(told["CRAWLFRAME_WEB_PROCESSES"]) == server.workers
     assert int(told["CRAWLFRAME_WEB_THREADS"]) == server.threads

@@ -46,7 +46,7 @@ def setting_fields(
         field = input_field(kind, known, False)
         what = accepted(kind, known)
         value = own[name]
-        if value is not msgspec.UNSET and value is not None:
+        if value is not None:
             value = int(value) if isinstance(value, float) and value.is_integer() else value
             what += _("; the spider: {value}").format(value=text_of(msgspec.to_builtins(value)))
         if bound is not None and bound.value != ():

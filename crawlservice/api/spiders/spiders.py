@@ -133,7 +133,7 @@ def _out(
         name=name,
         doc=info.doc if info else "",
         arguments=info.arguments if info else {},
-        settings={key: value for key, value in settings.items() if value is not msgspec.UNSET},
+        settings=settings,
         published=published,
         disabled=None if off is None else _disabled(off),
         last=last

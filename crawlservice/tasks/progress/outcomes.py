@@ -10,7 +10,6 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models import Max, QuerySet
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
@@ -20,6 +19,7 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.items.encode import clean_text
 from crawlframe.request.request import end_rid, root_admission
 from crawlframe.run.outcome import EXCLUDED, NO_ERRORS
+from crawlframe.spider.settings import SpiderSettings
 from crawlservice.models import Event, Page, Proxy, Task
 from crawlservice.models.task import REASON
 from crawlservice.tasks.results.task_rows import of_task
@@ -171,7 +171,7 @@ def _closed(task: Task, end: Ending) -> OutcomeDecision:
 
 def _share(task: Task) -> float:
     """The share of error pages above which a task counts as failed."""
-    share: float = task.settings.get("failed_share", settings.FAILED_SHARE)
+    share: float = task.settings.get("failed_share", SpiderSettings().failed_share)
     return share
 
 
