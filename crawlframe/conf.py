@@ -25,10 +25,10 @@ _FUNCTION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")  # module:func
 CACHES = ("", "on", "refresh")
 AFFINITIES = ("off", "host", "domain")
 PREFIX = "CRAWLFRAME_"  # of the environment variables
-# Names of an earlier version, and what to write instead.
+# Settings of an earlier version, and what to write instead.
 FORMER = {
-    "CRAWLFRAME_BOT_AUTH_AGENT": "leave it out: Signature-Agent always names the URL of the keys",
-    "CRAWLFRAME_FAILED_SHARE": 'write settings = {"failed_share": 0.5} in the spider',
+    "bot_auth_agent": "leave it out: Signature-Agent always names the URL of the keys",
+    "failed_share": 'write settings = {"failed_share": 0.5} in the spider',
 }
 POSITIVE = (
     "workers", "concurrency", "partitions", "lease", "beat", "deadline", "max_memory", "max_age",
@@ -108,8 +108,9 @@ class Settings:
         """Return the settings of the environment; overrides that are not None take precedence.
         Raises ConfigError."""
         env = os.environ if env is None else env
-        for name in FORMER.keys() & env.keys():
-            raise ConfigError(f"{name} is a setting of an earlier version; {FORMER[name]}")
+        for name, instead in FORMER.items():
+            if (variable := PREFIX + name.upper()) in env:
+                raise ConfigError(f"{variable} is a setting of an earlier version; {instead}")
         values: dict[str, Any] = {}
         for setting in fields(cls):
             variable = PREFIX + setting.name.upper()

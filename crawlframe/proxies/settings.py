@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from crawlframe.base.limits import Budgets
-from crawlframe.proxies.selector import DIRECT, parse_selector
+from crawlframe.proxies.selector import parse_selector
 
 
 class ProxySettings(Budgets, frozen=True):
@@ -25,8 +25,3 @@ class ProxySettings(Budgets, frozen=True):
             msgspec.structs.force_setattr(self, "proxy", parse_selector(self.proxy))
         except ValueError as error:
             raise ValueError(f"proxy {error}") from None
-        by_address = any(getattr(self, name, 0) for name in ("ip_concurrency", "ip_delay"))
-        if self.proxy != DIRECT and by_address:
-            raise ValueError(
-                "ip_concurrency and ip_delay do not fit with a proxy, which makes the connections"
-            )

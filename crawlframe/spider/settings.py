@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from operator import attrgetter
+from typing import Any, Literal
+
+import msgspec
 
 from crawlframe import gates
 from crawlframe.identity.tls import Tls, check_tls
-from crawlframe.near.settings import NearSettings
+from crawlframe.proxies.selector import DIRECT
+from crawlframe.proxies.settings import ProxySettings
 from crawlframe.request.checks import wrong_in_head
+from crawlframe.spider.setting_tables import (
+    AddressSettings,
+    BrowserSettings,
+    NearSettings,
+    ReuseSettings,
+    by_part,
+)
 
 MAX_LAYERS = 1000  # the frontier distinguishes 4095 depths
 STORE_MISFIT = (
-    "max_age, conditional and skip_unchanged do not fit with middlewares, which may change what is "
-    "sent and received; leave one of the two out"
+    "reuse does not fit with middlewares, which may change what is sent and received; leave one of "
+    "the two out"
 )
 # Settings that may be 0, and that must be more.
-NOT_NEGATIVE = (
-    "min_delay", "browser_settle", "ip_concurrency", "ip_delay", "retries", "max_redirects",
-    "max_age",
-)  # fmt: skip
+NOT_NEGATIVE = ("min_delay", "retries", "max_redirects")
 POSITIVE = ("concurrency", "timeout", "max_body", "max_parse", "max_file", "file_timeout")
 
 
-class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The keys of a spider's ``settings``. Defaults are left out of what is published: older nodes
     refuse what they do not know."""
 
     delay: float | Literal["auto"] = "auto"  # seconds between two requests to one host, all nodes
     min_delay: float = 0.0  # seconds: the least that "auto" chooses
     concurrency: int = 8  # requests in flight per host, over all nodes
-    ip_concurrency: int = 0  # requests in flight per IP address, over all nodes; 0 = no limit
-    ip_delay: float = 0.0  # seconds between two requests to one IP address, over all nodes
+    ip: AddressSettings = AddressSettings()
     window: str = ""  # requests go at this time of day only: "22:00-06:00 Europe/Berlin"
     depth_limit: int = 0  # links followed from a start page; 0 = no limit
     page_limit: int = 0  # requests admitted per task; 0 = no limit
@@ -48,13 +55,7 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
     downloader: str = "curl"  # or "requests", "browser", or the name of a plug-in
     # "auto": by the downloader first, and again by the browser if the page is incomplete.
     render: Literal["auto"] | None = None
-    # What a browser does not load.
-    browser_block: tuple[Literal["images", "fonts", "media", "trackers"], ...] = (
-        "images", "fonts", "media", "trackers",
-    )  # fmt: skip
-    # Seconds for which a loaded page may go on loading, if the request has no actions.
-    browser_settle: float = 2.0
-    browser_failure_pictures: bool = False  # keep a picture of the page if the request fails
+    browser: BrowserSettings = BrowserSettings()
     max_body: int = 32 << 20  # bytes, also after decompression
     max_parse: float = 0.5  # seconds of CPU in which a parser must have read a page
     # What css and xpath see: the tree of Scrapy, or that of browsers, which takes longer.
@@ -74,17 +75,22 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
     aliases: bool = False
     # "recorded": a new version of its code is refused if its recorded pages fail.
     check: Literal["recorded"] | None = None
-    keep: Literal["errors", "all", "none"] = "errors"  # of the pages that were fetched
+    # Of the pages that were fetched. "errors": all, if reuse or fetch_only needs them.
+    keep: Literal["errors", "all", "none"] = "errors"
     # If a callback raises, what it yielded before is kept; if something that it yields is refused,
     # the rest is.
     keep_partial: bool = False
     # Callbacks are not run: kept pages are parsed later. "start": the pages that start and sitemaps
     # name; "links": also what they link to within allowed_domains.
     fetch_only: Literal["start", "links"] | None = None
-    max_age: float = 0.0  # seconds for which a page that any task has fetched is not fetched again
-    conditional: bool = False  # ask servers whether a page has changed since it was kept
-    skip_unchanged: bool = False  # do not run callbacks of pages that have not
+    reuse: ReuseSettings = ReuseSettings()
+    near_duplicates: NearSettings = NearSettings(action="off")
     failed_share: float = 0.5  # part of the pages above which errors make a task failed
+
+    def by_part(self) -> dict[str, Any]:
+        """All values as JSON has them, tables by their parts."""
+        names = by_part(self.__struct_fields__)
+        return {name: msgspec.to_builtins(attrgetter(name)(self)) for name in names}
 
     @property
     def unverified(self) -> list[str]:
@@ -94,7 +100,13 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
     @property
     def uses_store(self) -> bool:
         """Whether pages that were kept spare fetches or callbacks."""
-        return bool(self.max_age or self.conditional or self.skip_unchanged)
+        return self.reuse != ReuseSettings()
+
+    @property
+    def kept(self) -> Literal["errors", "all", "none"]:
+        """Which pages are kept."""
+        needed = self.keep == "errors" and (self.uses_store or self.fetch_only)
+        return "all" if needed else self.keep
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -108,16 +120,22 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
                 gates.check(name, value)
         if self.pause_layers and not self.layers:
             raise ValueError("pause_layers needs layers: say how many, such as 3")
-        if self.fetch_only and self.keep != "all":
-            raise ValueError('fetch_only needs keep = "all", because its pages are parsed later')
-        if self.fetch_only and self.skip_unchanged:
-            raise ValueError("skip_unchanged needs what callbacks yield, and fetch_only runs none")
+        for name, needed in (("fetch_only", self.fetch_only), ("reuse", self.uses_store)):
+            if needed and self.keep == "none":
+                raise ValueError(f"{name} needs pages that are kept; leave keep out")
+        if self.fetch_only and self.reuse.skip_unchanged:
+            raise ValueError(
+                "reuse.skip_unchanged needs what callbacks yield, and fetch_only runs none"
+            )
         if self.fetch_only and self.render:
             raise ValueError('render = "auto" needs the items of a page, which fetch_only leaves')
         if self.purpose and not self.robots:
             raise ValueError("purpose needs robots, because robots.txt says what pages are for")
-        self._check_reuse()
-        if self.near_duplicates != "off" and self.render:
+        if self.uses_store and self.render:
+            raise ValueError('reuse does not fit with render = "auto"; leave one of them out')
+        if self.ip.limited and self.proxy not in (None, DIRECT):
+            raise ValueError("ip does not fit with a proxy, which makes the connections")
+        if self.near_duplicates.action != "off" and self.render:
             raise ValueError(
                 'near_duplicates does not fit with render = "auto", because it is not known yet '
                 "whether a page is complete when it is compared; leave one of them out"
@@ -139,15 +157,3 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
             raise ValueError(f"layers must be from 0 to {MAX_LAYERS}; 0 follows links as they come")
         if not 0 <= self.failed_share <= 1:
             raise ValueError("failed_share must be from 0 to 1")
-
-    def _check_reuse(self) -> None:
-        """Checks the settings that use pages that were kept."""
-        for name in ("max_age", "conditional", "skip_unchanged"):
-            if not getattr(self, name):
-                continue
-            if self.keep != "all":
-                raise ValueError(
-                    f'{name} needs keep = "all", because it uses the pages that are kept'
-                )
-            if self.render:
-                raise ValueError(f'{name} does not fit with render = "auto"; leave one of them out')

@@ -136,7 +136,7 @@ def test_only_operators_make_a_task_rougher_to_hosts(
         assert refused.status_code == 422
         assert words in refused.content.decode()
     assert program(person("operator")).post("tasks", body).status_code == 201
-    gentle = {"delay": 9, "concurrency": 1, "ip_delay": 2}
+    gentle = {"delay": 9, "concurrency": 1, "ip": {"delay": 2}}
     assert submitter.post("tasks", {**body, "settings": gentle}).status_code == 201
 
 

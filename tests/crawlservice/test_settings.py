@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from crawlframe.conf import FORMER, Settings
+from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
 from crawlservice.connections.database_url import database_config
 from crawlservice.security.secret import secret_key
@@ -187,7 +187,7 @@ def read_in_code() -> set[str]:
 
 def test_every_setting_is_documented_and_exists():
     of_nodes = {f"CRAWLFRAME_{field.name.upper()}" for field in fields(Settings)}
-    in_code = read_in_code() - {"CRAWLFRAME_EXPECT"} - FORMER.keys()  # a setting of Scrapy projects
+    in_code = read_in_code() - {"CRAWLFRAME_EXPECT"}  # a setting of Scrapy projects
     assert {"DATABASE_URL", "REDIS_URL", "CRAWLFRAME_DEBUG", "CRAWLFRAME_HTTPS"} <= in_code
     of_others = {"TEST_DATABASE_URL", "TEST_SERVERS", "POSTGRES_PASSWORD", "REDIS_PASSWORD"}
     assert of_nodes | in_code | of_others == documented()

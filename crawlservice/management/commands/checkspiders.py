@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from django.conf import settings
 from django.core.management.base import CommandError
 from rich.table import Table
@@ -18,7 +17,7 @@ from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.named_spider import NamedSpider, NamedSpiders
 from crawlservice.tasks.arguments.spider_arguments import signature
 
-DEFAULTS = msgspec.structs.asdict(SpiderSettings())
+DEFAULTS = SpiderSettings().by_part()
 
 
 class Command(ServiceCommand):
@@ -78,5 +77,5 @@ def _verdicts(registry: Registry) -> list[str]:
 
 
 def settings_of(info: SpiderInfo) -> str:
-    own = msgspec.structs.asdict(info.settings)
+    own = info.settings.by_part()
     return "\n".join(f"{k} = {v!r}" for k, v in own.items() if v != DEFAULTS[k]) or "defaults"
