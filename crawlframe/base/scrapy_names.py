@@ -125,7 +125,7 @@ KEYWORDS = {
 }
 
 ATTRIBUTES = {
-    "custom_settings": "call it settings; its keys are in docs/spiders.md",
+    "custom_settings": "call it settings; its keys are in docs/settings.md",
     "download_delay": _DELAY,
     "download_timeout": _TIMEOUT,
     "download_maxsize": _MAX_BODY,
@@ -288,4 +288,4 @@ def _misuse(name: str, known: list[str]) -> str:
         return f"{name} is a table; write {', '.join(f'{part}=...' for part in parts)}"
     lower = name.lower()
     near = f" (did you mean {lower!r}?)" if lower in known else did_you_mean(name, known)
-    return f"there is no setting {name!r}{near}; docs/spiders.md lists them"
+    return f"there is no setting {name!r}{near}; docs/settings.md lists them"

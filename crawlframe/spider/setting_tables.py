@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
 from crawlframe.base.scrapy_names import misuse_in_settings
 from crawlframe.near.fingerprint import LIKENESS
 
+T = TypeVar("T")
+NotNegative = Annotated[T, msgspec.Meta(ge=0)]
 WITHIN = "task"
-MIN_LIMIT, MAX_LIMIT = 1_000, 16_000_000  # pages; a record has a number of 24 bits
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
 
 
@@ -22,21 +23,12 @@ class SettingTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
 
     PLAIN: ClassVar[str] = ""
 
-    def check_not_negative(self, *parts: str) -> None:
-        """Raises ValueError."""
-        for part in parts:
-            if getattr(self, part) < 0:
-                raise ValueError(f"{part} must not be negative")
-
 
 class AddressSettings(SettingTable, frozen=True):
     """Limits of each IP address, for all its hosts together, over all nodes. 0 = no limit."""
 
-    concurrency: int = 0  # requests in flight
-    delay: float = 0.0  # seconds between two requests
-
-    def __post_init__(self) -> None:
-        self.check_not_negative("concurrency", "delay")
+    concurrency: NotNegative[int] = 0  # requests in flight
+    delay: NotNegative[float] = 0.0  # seconds between two requests
 
     @property
     def limited(self) -> bool:
@@ -52,11 +44,8 @@ class BrowserSettings(SettingTable, frozen=True):
         "images", "fonts", "media", "trackers",
     )  # fmt: skip
     # Seconds for which a loaded page may go on loading, if the request has no actions.
-    settle: float = 2.0
+    settle: NotNegative[float] = 2.0
     failure_pictures: bool = False  # keep a picture of the page if the request fails
-
-    def __post_init__(self) -> None:
-        self.check_not_negative("settle")
 
 
 class NearSettings(SettingTable, frozen=True):
@@ -68,20 +57,16 @@ class NearSettings(SettingTable, frozen=True):
 
     action: Literal["off", "mark", "drop"] = "mark"
     within: str = WITHIN  # or "spider", or a name that several spiders share
-    likeness: float = LIKENESS  # share of neighbouring words in common; more finds fewer
-    limit: int = 1_000_000  # pages that are remembered, the last ones; some 40 bytes each
+    # Share of neighbouring words in common; more finds fewer.
+    likeness: Annotated[float, msgspec.Meta(ge=0.5, le=1)] = LIKENESS
+    # Pages that are remembered, the last ones; some 40 bytes each. Records number them by 24 bits.
+    limit: Annotated[int, msgspec.Meta(ge=1_000, le=16_000_000)] = 1_000_000
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.within):
             raise ValueError(
                 f"within is {self.within!r}; it must be 'task', 'spider' or a name of up to 60 "
                 "lower-case letters, digits, - and _"
-            )
-        if not 0.5 <= self.likeness <= 1:
-            raise ValueError(f"likeness is {self.likeness}; it must be from 0.5 to 1")
-        if not MIN_LIMIT <= self.limit <= MAX_LIMIT:
-            raise ValueError(
-                f"limit is {self.limit}; it must be from {MIN_LIMIT:,} to {MAX_LIMIT:,}"
             )
 
 
@@ -90,12 +75,10 @@ class ReuseSettings(SettingTable, frozen=True):
 
     PLAIN: ClassVar[str] = "max_age"
 
-    max_age: float = 0.0  # seconds for which a page that any task has fetched is not fetched again
+    # Seconds for which a page that any task has fetched is not fetched again.
+    max_age: NotNegative[float] = 0.0
     conditional: bool = False  # ask servers whether a page has changed since it was kept
     skip_unchanged: bool = False  # do not run callbacks of pages that have not
-
-    def __post_init__(self) -> None:
-        self.check_not_negative("max_age")
 
 
 TABLES: dict[str, type[SettingTable]] = {

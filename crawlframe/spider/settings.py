@@ -8,9 +8,10 @@ from typing import Any, Literal
 import msgspec
 
 from crawlframe import gates
+from crawlframe.base.limits import Budgets
+from crawlframe.base.ranks import Everyday, Tuning
 from crawlframe.identity.tls import Tls, check_tls
-from crawlframe.proxies.selector import DIRECT
-from crawlframe.proxies.settings import ProxySettings
+from crawlframe.proxies.selector import DIRECT, parse_selector
 from crawlframe.request.checks import wrong_in_head
 from crawlframe.spider.setting_tables import (
     AddressSettings,
@@ -30,41 +31,44 @@ NOT_NEGATIVE = ("min_delay", "retries", "max_redirects")
 POSITIVE = ("concurrency", "timeout", "max_body", "max_parse", "max_file", "file_timeout")
 
 
-class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The keys of a spider's ``settings``. Defaults are left out of what is published: older nodes
     refuse what they do not know."""
 
-    delay: float | Literal["auto"] = "auto"  # seconds between two requests to one host, all nodes
+    delay: Everyday[float | Literal["auto"]] = "auto"  # seconds between requests to a host
     min_delay: float = 0.0  # seconds: the least that "auto" chooses
-    concurrency: int = 8  # requests in flight per host, over all nodes
+    concurrency: Everyday[int] = 8  # requests in flight per host, over all nodes
     ip: AddressSettings = AddressSettings()
+    proxy: Everyday[str | None] = None  # "pool", "pool:<tags>" or a URL; None = no proxy
+    # Delay, concurrency and rate of a host hold for each proxy of the pool or for all together.
+    proxy_limits: Literal["each", "all"] = "each"
     window: str = ""  # requests go at this time of day only: "22:00-06:00 Europe/Berlin"
-    depth_limit: int = 0  # links followed from a start page; 0 = no limit
-    page_limit: int = 0  # requests admitted per task; 0 = no limit
+    depth_limit: Everyday[int] = 0  # links followed from a start page; 0 = no limit
+    page_limit: Everyday[int] = 0  # requests admitted per task; 0 = no limit
     # Links followed from a start page, all pages of one depth before those of the next; 0 = as they
     # are found.
     layers: int = 0
     pause_layers: bool = False  # the task is paused when a layer is done, until it is resumed
-    timeout: float = 30.0  # seconds for one fetch; a redirect is another one
-    retries: int = 2  # further attempts after a failed one
+    timeout: Everyday[float] = 30.0  # seconds for one fetch; a redirect is another one
+    retries: Everyday[int] = 2  # further attempts after a failed one
     retry_statuses: tuple[int, ...] = (408, 429, 500, 502, 503, 504, 522, 524)
     handle_statuses: tuple[int, ...] = ()  # statuses besides 2xx for which callbacks are called
-    headers: dict[str, str] = {}
-    user_agent: str | None = None
+    headers: Everyday[dict[str, str]] = {}
+    user_agent: Everyday[str | None] = None
     tls: dict[str, Tls] = {}  # by host, "*.domain" or "*": own issuers, certificate, verify = False
-    downloader: str = "curl"  # or "requests", "browser", or the name of a plug-in
+    downloader: Everyday[str] = "curl"  # or "requests", "browser", or the name of a plug-in
     # "auto": by the downloader first, and again by the browser if the page is incomplete.
     render: Literal["auto"] | None = None
     browser: BrowserSettings = BrowserSettings()
     max_body: int = 32 << 20  # bytes, also after decompression
-    max_parse: float = 0.5  # seconds of CPU in which a parser must have read a page
+    max_parse: Tuning[float] = 0.5  # seconds of CPU in which a parser must have read a page
     # What css and xpath see: the tree of Scrapy, or that of browsers, which takes longer.
     selector_tree: Literal["libxml2", "browser"] = "libxml2"
     max_redirects: int = 10
     max_file: int = 1 << 30  # bytes of a saved file, as sent and after decompression
     file_timeout: float = 3600.0  # seconds for one fetch whose body is saved
-    cookies: bool = True
-    robots: bool = True  # obey the robots.txt of each host
+    cookies: Everyday[bool] = True
+    robots: Everyday[bool] = True  # obey the robots.txt of each host
     # What the pages are for: those that deny it end before the callback.
     purpose: Literal["search", "ai-input", "ai-train"] | None = None
     obey_nofollow: bool = False  # do not follow what a page marks as nofollow
@@ -76,14 +80,14 @@ class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omi
     # "recorded": a new version of its code is refused if its recorded pages fail.
     check: Literal["recorded"] | None = None
     # Of the pages that were fetched. "errors": all, if reuse or fetch_only needs them.
-    keep: Literal["errors", "all", "none"] = "errors"
+    keep: Everyday[Literal["errors", "all", "none"]] = "errors"
     # If a callback raises, what it yielded before is kept; if something that it yields is refused,
     # the rest is.
     keep_partial: bool = False
     # Callbacks are not run: kept pages are parsed later. "start": the pages that start and sitemaps
     # name; "links": also what they link to within allowed_domains.
     fetch_only: Literal["start", "links"] | None = None
-    reuse: ReuseSettings = ReuseSettings()
+    reuse: Everyday[ReuseSettings] = ReuseSettings()
     near_duplicates: NearSettings = NearSettings(action="off")
     failed_share: float = 0.5  # part of the pages above which errors make a task failed
 
@@ -110,6 +114,11 @@ class SpiderSettings(ProxySettings, frozen=True, forbid_unknown_fields=True, omi
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.proxy is not None:
+            try:
+                msgspec.structs.force_setattr(self, "proxy", parse_selector(self.proxy))
+            except ValueError as error:
+                raise ValueError(f"proxy {error}") from None
         agent = {"User-Agent": self.user_agent} if self.user_agent else {}
         check_tls(self.tls)
         if problem := wrong_in_head(agent | self.headers, {}):

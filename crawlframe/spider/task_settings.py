@@ -10,7 +10,6 @@ import msgspec
 
 from crawlframe.base.limits import without_none
 from crawlframe.errors import ArgumentError
-from crawlframe.proxies.settings import ProxySettings
 from crawlframe.request.checks import wrong_in_head
 from crawlframe.request.downloader_names import misfit
 from crawlframe.spider.setting_tables import flat, merged, wrong_names
@@ -25,13 +24,7 @@ FIXED = {
     "render": "render is set in the code of the spider, which says when a page is incomplete; set "
     'downloader to "browser" to render every page of this task',
 }
-OVERRIDABLE = tuple(
-    name
-    for name in sorted(
-        SpiderSettings.__struct_fields__, key=ProxySettings.__struct_fields__.__contains__
-    )
-    if name not in FIXED
-)
+OVERRIDABLE = tuple(name for name in SpiderSettings.__struct_fields__ if name not in FIXED)
 CEILING = 10**12  # of any number
 MOST_SECONDS = 10**9
 SECONDS = ("delay", "min_delay", "ip.delay", "timeout", "file_timeout", "time_limit")

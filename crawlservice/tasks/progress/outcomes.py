@@ -19,6 +19,7 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.items.encode import clean_text
 from crawlframe.request.request import end_rid, root_admission
 from crawlframe.run.outcome import EXCLUDED, NO_ERRORS
+from crawlframe.spider.setting_tables import flat
 from crawlframe.spider.settings import SpiderSettings
 from crawlservice.models import Event, Page, Proxy, Task
 from crawlservice.models.task import REASON
@@ -290,7 +291,7 @@ def arguments_hash(
 ) -> int:
     """A number of 64 bits that runs of a spider with equal arguments and settings share. Secrets
     are left out: one that is easily guessed could be found by its hash."""
-    own = [overrides] if overrides else []
+    own = [flat(overrides)] if overrides else []
     text = json.dumps([spider, masked(arguments), *own], sort_keys=True)
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), signed=True)
 
