@@ -11,13 +11,11 @@ from rich.table import Table
 from crawlframe.code.registry import Registry
 from crawlframe.errors import UnknownSpider
 from crawlframe.load_spiders import load_spiders
-from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.named_spider import NamedSpider, NamedSpiders
+from crawlservice.config import effective
 from crawlservice.tasks.arguments.spider_arguments import signature
-
-DEFAULTS = SpiderSettings().by_part()
 
 
 class Command(ServiceCommand):
@@ -77,5 +75,5 @@ def _verdicts(registry: Registry) -> list[str]:
 
 
 def settings_of(info: SpiderInfo) -> str:
-    own = info.settings.by_part()
-    return "\n".join(f"{k} = {v!r}" for k, v in own.items() if v != DEFAULTS[k]) or "defaults"
+    own = effective.changed(effective.of_spider(info))
+    return "\n".join(f"{one.name} = {one.value!r}" for one in own) or "defaults"
