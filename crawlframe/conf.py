@@ -16,7 +16,7 @@ from crawlframe.base.ranks import Everyday, Tuning
 from crawlframe.base.storage_url import check_place
 from crawlframe.errors import ConfigError
 from crawlframe.identity.identity import check_contact, default_user_agent
-from crawlframe.identity.signing import agent_of, check_origin
+from crawlframe.identity.signing import DIRECTORY, check_origin
 from crawlframe.request.checks import wrong_in_head
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -101,8 +101,8 @@ class Settings:
 
     @property
     def signature_agent(self) -> str:
-        """What the header Signature-Agent names; "" when requests are not signed."""
-        return agent_of(self.bot_auth)
+        """The URL of our keys, for Signature-Agent; "" when requests are not signed."""
+        return self.bot_auth and check_origin(self.bot_auth) + DIRECTORY
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None, **overrides: Any) -> Settings:

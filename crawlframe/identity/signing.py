@@ -51,12 +51,6 @@ def check_origin(text: str) -> str:
     return f"https://{host}" if port in (None, 443) else f"https://{host}:{port}"
 
 
-def agent_of(origin: str) -> str:
-    """The URL of the keys, for the header Signature-Agent; "" without an origin."""
-    origin = check_origin(origin)
-    return origin and f"{origin}{DIRECTORY}"
-
-
 class Signer:
     """Signs requests with the key that is current: of those that have started, the one that started
     last. ``agent`` is the URL at which the keys are found."""

@@ -86,6 +86,9 @@ def test_the_pages_show_what_differs(published: Frontier) -> None:
         assert "max_redirects" not in page
 
 
-def test_a_task_that_does_not_exist(published: Frontier) -> None:
+def test_a_task_without_its_spider_and_none_at_all(published: Frontier) -> None:
+    """The code of this checkout has no spider of that name."""
+    task = submit("shop", ULM, settings={"retries": 0})
+    assert shown("--task", str(task.pk))["retries"] == (0, "task")
     with pytest.raises(CommandError, match="there is no task 7"):
         call_command("config", "show", "--task", "7")

@@ -10,6 +10,7 @@ from django.conf import settings
 from rich.table import Table
 
 from crawlframe.base.ranks import RANKS
+from crawlframe.errors import UnknownSpider
 from crawlframe.load_spiders import load_spiders
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.cli.command import Command as ServiceCommand
@@ -55,7 +56,11 @@ class Command(ServiceCommand):
             task = Task.objects.filter(pk=task_id).defer("seeds").first()
             if task is None:
                 raise UnknownTask(f"there is no task {task_id}")
-            return effective.of_task(task, self._info(task.spider))
+            try:
+                return effective.of_task(task, self._info(task.spider))
+            except UnknownSpider as error:
+                self.stderr.write(f"warning: {error}; only what the task keeps is shown")
+                return effective.of_task(task, None)
         if spider is None:
             return effective.of_process()
         return effective.of_spider(self._info(spider))
