@@ -9,7 +9,6 @@ import pytest
 
 from crawlframe import Request, Response, Spider
 from crawlframe.run.outcome import DUPLICATE, Outcome
-from crawlframe.spider.setting_tables import BrowserSettings
 from tests.browser.rendering.conftest import Browser, Site, html
 from tests.node.runner import HERE, Tasks, items
 from tests.node.test_redirects import Frontier, rid_of
@@ -47,7 +46,7 @@ class App(Spider):
     settings: ClassVar[dict[str, Any]] = {
         "downloader": "browser",
         "robots": False,
-        "browser": BrowserSettings(settle=0.0),
+        "browser": {"settle": 0.0},
     }
 
     def parse(self, response: Response) -> Iterator[Any]:
