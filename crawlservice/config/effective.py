@@ -79,6 +79,8 @@ def of_task(task: Task, info: SpiderInfo | None) -> list[Effective]:
     given = flat(task.overrides)
     found = {} if info is None else {one.name: one for one in of_spider(info)}
     limits = limits_as_written(task)
+    if limits.get("delay") != "auto":
+        found.pop("min_delay", None)  # it belongs to "auto"
     published = limits_as_written(Task(settings=task.published_limits or task.settings))
     for name, value in (masked(given) | limits).items():
         usual = DEFAULT if value == USUAL.get(name) else SPIDER

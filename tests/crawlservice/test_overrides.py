@@ -42,6 +42,13 @@ def test_they_are_read_from_text(typed: str, value: Any) -> None:
     assert parse_settings(as_pairs(given)) == given
 
 
+def test_parts_of_tables_are_read_from_text() -> None:
+    given = parse_settings(["reuse=60", "reuse.conditional=yes", "near_duplicates.within=books"])
+    reuse = {"max_age": 60, "conditional": True}
+    assert given == {"reuse": reuse, "near_duplicates": {"within": "books"}}
+    assert parse_settings(as_pairs(given)) == given
+
+
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
@@ -50,6 +57,7 @@ def test_they_are_read_from_text(typed: str, value: Any) -> None:
         (["delay=soon"], "setting 'delay': 'soon' is not accepted; give a number or one of auto"),
         (["DOWNLOAD_DELAY=1"], "DOWNLOAD_DELAY is Scrapy's name; write 'delay'"),
         (["headers={}"], "headers are set in the code of the spider"),
+        (["ip_delay=1"], "or -s ip.delay=... for a task"),
     ],
 )
 def test_what_cannot_be_read_is_refused(typed: list[str], words: str) -> None:
