@@ -38,6 +38,7 @@ from crawlservice.admin.tasks import item_comparison as itemcomparison
 from crawlservice.admin.tasks import item_table as itemtable
 from crawlservice.admin.tasks import labels as tasklabels
 from crawlservice.admin.tasks import limits, quality
+from crawlservice.config import effective
 from crawlservice.display import state_label
 from crawlservice.hosts.host_labels import wait_of
 from crawlservice.models import KeptPage, LogLine, Task
@@ -51,7 +52,7 @@ from crawlservice.tasks.progress.forecast import forecast
 from crawlservice.tasks.progress.progress import Progress, read, yielded
 from crawlservice.tasks.results import export
 from crawlservice.tasks.results.versions import pages_by_version
-from crawlservice.tasks.stored_limits import limits_as_written, obeys_robots
+from crawlservice.tasks.stored_limits import obeys_robots
 
 LINES = 100  # lines on the page
 LATE_SPAN = timedelta(seconds=5)  # after the end of a task, in which its last lines arrive
@@ -127,7 +128,7 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
         "title": str(task),
         "opts": Task._meta,
         "is_fullwidth": "1",
-        "limits": limits_as_written(task),
+        "own_settings": effective.changed_of(task),
         "labels": of_task(task.pk),
         "tasks_url": reverse("admin:crawlservice_task_changelist"),
         "may_label": may_steer(request.user, task),
