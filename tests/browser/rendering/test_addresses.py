@@ -181,15 +181,12 @@ SETTLE = (2.0, 4.0, 16.0)  # seconds after which the tricks have worked where th
 
 @pytest.mark.parametrize("name", [THERE, "private.test"])
 def test_what_a_page_loads(hosts: list[Host], site: Site, forbidden: Forbidden, name: str) -> None:
-    count = page_of(site, forbidden, name)
-    assert count >= 40
-    settings = {"browser": BrowserSettings(block=(), settle=4.0), "timeout": 30.0}
     strict, lax = map(Browser, hosts)
-    settings: dict[str, Any] = {"browser_block": [], "timeout": 60.0}
+    settings: dict[str, Any] = {"browser": BrowserSettings(block=()), "timeout": 60.0}
     with closing(Forbidden()) as allowed:
         assert page_of(site, allowed, name) >= 40
         for seconds in SETTLE:
-            settings["browser_settle"] = seconds
+            settings["browser"] = BrowserSettings(block=(), settle=seconds)
             lax.fetch(f"{site.url}/", settings)
             reached = {line.split(" ")[1] for line in allowed.seen if " " in line}
             if len(reached) >= 30:
@@ -235,7 +232,7 @@ LEADING = {
 def test_where_a_page_leads(hosts: list[Host], site: Site, forbidden: Forbidden, way: str) -> None:
     html(site, "/", LEADING[way].replace("{}", f"http://{THERE}:{forbidden.port}/x"))
     with suppress(FetchError):
-        response = Browser(hosts[0]).fetch(f"{site.url}/", {"browser": BrowserSettings(settle=2.0)})
+        response = Browser(hosts[0]).fetch(f"{site.url}/", {"browser": BrowserSettings(settle=1.0)})
         assert "root:" not in response.html
     assert forbidden.seen == []
 
@@ -246,13 +243,11 @@ def test_a_name_whose_address_changes(hosts: list[Host], site: Site, forbidden: 
     again = f"setInterval(() => fetch('http://rebind.test:{port}/', {{mode: 'no-cors'}}), 100)"
     html(site, "/", f"<script>{again}</script>")
     place = site.url.replace(HERE, "rebind.test")
-    # More than the least time for which a name is kept.
-    settings = {"browser": BrowserSettings(settle=4.0)}
     strict, lax = map(Browser, hosts)
     _, *longer = SETTLE  # more than the least time for which a name is kept
-    strict.fetch(f"{place}/", {"browser_settle": longer[0]})
+    strict.fetch(f"{place}/", {"browser": BrowserSettings(settle=longer[0])})
     assert forbidden.seen == []
     for seconds in longer:
         if not forbidden.seen:
-            lax.fetch(f"{place}/", {"browser_settle": seconds})
+            lax.fetch(f"{place}/", {"browser": BrowserSettings(settle=seconds)})
     assert forbidden.seen
