@@ -168,7 +168,7 @@ class PageCache:
         except (sqlite3.Error, OSError, zlib.error, msgspec.DecodeError) as error:
             raise CacheUnusable(
                 f"the development cache {self._path} cannot be used: {error}; free some space, end "
-                "what else uses the file, or delete it with `manage.py cache --clear`"
+                "what else uses the file, or delete it with `manage.py store clear-cache`"
             ) from None
 
     def _shrink(self) -> None:

@@ -128,7 +128,7 @@ class Node:
         if self.apart:
             yield gettext(
                 "It has run another version than other nodes for more than {minutes} minutes; "
-                "python manage.py rollout brings all nodes to one"
+                "python manage.py node rollout brings all nodes to one"
             ).format(minutes=round(ROLLOUT.total_seconds() / 60))
 
 

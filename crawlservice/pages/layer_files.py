@@ -40,8 +40,8 @@ OURS = re.compile(
 # There while files are replaced. It stays if that fails or is killed.
 UNFINISHED = "layers-UNFINISHED.txt"
 UNFINISHED_TEXT = """\
-Files of two runs of manage.py layers may be mixed in this directory: the second one is replacing
-those of the first, or was stopped while it did. If none runs now, run it again.
+Files of two runs of manage.py task layers may be mixed in this directory: the second one is
+replacing those of the first, or was stopped while it did. If none runs now, run it again.
 """
 
 
