@@ -1,10 +1,17 @@
-"""What manage.py and the entry point ``crawlframe`` run."""
+"""What manage.py and the entry point ``crawlframe`` run. It imports little, because a shell that
+completes a word waits for it."""
 
 from __future__ import annotations
 
-from crawlservice.cli.dispatch import run
+import os
 
 
 def main() -> None:
-    """Runs the command in ``sys.argv``."""
+    """Runs the command in ``sys.argv``, or completes it for a shell."""
+    if "_ARGCOMPLETE" in os.environ:
+        from crawlservice.cli.completion import complete
+
+        complete()
+    from crawlservice.cli.dispatch import run
+
     run()
