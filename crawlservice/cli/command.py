@@ -6,12 +6,12 @@ import json
 import os
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from functools import cached_property
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 from django.core.serializers.json import DjangoJSONEncoder
@@ -29,9 +29,12 @@ from crawlservice.tasks.progress.outcomes import Unsuccessful
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from crawlframe.response.response import Response
     from crawlservice.cli.listing import Listing
+    from crawlservice.pages.page_viewer import ShownPage
 
 Row = TypeVar("Row")
+Advance = Callable[[float], None]
 WRITERS = (OutputWrapper.__module__, "rich.console")  # modules that write our output
 # Options of Django that all commands have: they work, and --help leaves them out.
 COMMON = {
@@ -49,21 +52,6 @@ class ExitCode(IntEnum):
     CANCELLED = 3
     NO_TABLES = TablesMissing.exit_code
     INTERRUPTED = 130
-
-
-class Advance(Protocol):
-    def __call__(self, number: float, /) -> None: ...
-
-
-class Body(Protocol):
-    """A page with its bytes and its text."""
-
-    @property
-    def body(self) -> bytes: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
 
 
 class ServiceCommand(BaseCommand):
@@ -135,7 +123,7 @@ class ServiceCommand(BaseCommand):
         else:
             self.stdout.write(listing.nothing)
 
-    def write_body(self, page: Body) -> None:
+    def write_body(self, page: Response | ShownPage) -> None:
         """The bytes of a page; on a terminal its text, without what could control it. Raises
         CommandError if a terminal cannot show it."""
         from crawlservice.cli.terminal import plain  # with rich, which a node does without
@@ -163,15 +151,19 @@ class ServiceCommand(BaseCommand):
     def progress(self, what: str, total: float | None = None) -> Iterator[Advance]:
         """A bar with the time that remains, on a terminal's standard error. The function that it
         gives takes how much more is done, in units of ``total``; None: nobody knows it."""
-        from rich.progress import Progress, TimeRemainingColumn
+        from rich.progress import Progress
 
         console = self.error_console
-        columns = (*Progress.get_default_columns()[:-1], TimeRemainingColumn())
-        with Progress(
-            *columns, console=console, transient=True, disable=not console.is_terminal
-        ) as bar:
+        with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
             task = bar.add_task(what, total=total)
-            yield lambda number: bar.advance(task, number)
+            wrapper: Any = self.stdout
+            before = wrapper._out
+            if console.is_terminal and wrapper.isatty():
+                wrapper._out = sys.stdout  # rich's, for now: it writes above the bar
+            try:
+                yield lambda number: bar.advance(task, number)
+            finally:
+                wrapper._out = before
 
     @cached_property
     def console(self) -> Console:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from rich.cells import cell_len
@@ -74,6 +75,12 @@ class Listing(Generic[Row]):
             widest = max(cell_len(name), *(cell_len(cell.plain) for cell in column))
             width += GAP + (min(MIN_WIDE, widest) if name in self.folded else widest)
         return width
+
+
+def attributes(*names: str) -> dict[str, Callable[[Any], Any]]:
+    """Columns that are attributes of a row; ``heading=attribute`` where the two differ."""
+    pairs = [name.rpartition("=") for name in names]
+    return {heading or name: attrgetter(name) for heading, _, name in pairs}
 
 
 def _cell(name: str, value: Any) -> Text:

@@ -155,7 +155,9 @@ def test_names_are_completed_from_the_last_collection(
     started: list[list[str]] = []
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(sys, "argv", [str(CHECKOUT / "manage.py")])
-    monkeypatch.setattr(completion.subprocess, "Popen", lambda words, **_: started.append(words))
+    monkeypatch.setattr(
+        "crawlservice.cli.completion.subprocess.Popen", lambda words, **_: started.append(words)
+    )
     assert completion.names_of("hosts") == {}
     path = completion.cache_of(CHECKOUT)
     assert started == [[sys.executable, "-m", completion.COLLECTOR, str(path)]]

@@ -17,7 +17,7 @@ from django.utils import timezone
 from crawlframe.base.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import JsonCommand, ServiceCommand
-from crawlservice.cli.listing import Listing
+from crawlservice.cli.listing import Listing, attributes
 from crawlservice.cli.terminal import plain
 from crawlservice.display import duration
 from crawlservice.monitoring.lives import forget
@@ -102,14 +102,12 @@ def listing(nodes: list[Node]) -> Listing[Node]:
     """Columns that no node needs are left out: refused or tried code, the share of the hosts, and
     pulled revisions."""
     columns: dict[str, Callable[[Node], Any]] = {
-        "node": lambda node: node.node,
-        "state": lambda node: node.state,
+        **attributes("node", "state"),
         "for": _age,
         "code": _code,
-        "candidate": lambda node: node.candidate,
-        "reloads": lambda node: node.reloads,
+        **attributes("candidate", "reloads"),
         "last took": lambda node: f"{node.seconds:.2f} s" if node.seconds else None,
-        "workers": lambda node: node.workers,
+        **attributes("workers"),
         "hosts": lambda node: None if node.share is None else f"{100 * node.share:.0f} %",
         "process": lambda node: f"{node.pid} on {node.machine}, generation {node.generation}",
         "follows": lambda node: f"{node.follows} at {node.pulled or '?'}" if node.follows else None,

@@ -35,7 +35,8 @@ class SpiderCheck:
     def all(self) -> list[str]:
         """Shows spiders and recipes with their arguments and settings. Returns the names of those
         that are broken."""
-        registry = load_spiders(settings.CRAWLFRAME)
+        with self._command.progress("loading spiders"):
+            registry = load_spiders(settings.CRAWLFRAME)
         recipes, unreadable = self._recipes(registry)
         if registry.infos or recipes:
             table = Table("spider", "module", "arguments", "settings", header_style="bold")

@@ -64,9 +64,10 @@ class PruneFiles(ServiceCommand):
         pruning.forget_removed_tasks()
         gone = FileExtent()
         try:
-            while (some := pruning.prune_unused(age)).files:
-                gone += some
-            gone += pruning.prune_unknown(pruning.unknown(age))
+            with self.progress("deleting"):
+                while (some := pruning.prune_unused(age)).files:
+                    gone += some
+                gone += pruning.prune_unknown(pruning.unknown(age))
             swept = Spool(store().spool).sweep()
         finally:
             if gone.files:

@@ -12,16 +12,12 @@ from crawlframe.fetch.page_cache import PLACE, PageCache
 from crawlframe.frontier.client.rows import SetAside
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import JsonCommand, ServiceCommand, add_dry_run
-from crawlservice.cli.listing import Listing
+from crawlservice.cli.listing import Listing, attributes
 from crawlservice.connections.frontier import frontier
 
 ROWS = Listing[SetAside](
     "rows",
-    {
-        "time": lambda row: row.at,
-        "row": lambda row: row.name,
-        "value": lambda row: row.value,
-    },
+    attributes("time=at", "row=name", "value"),
     "no unreadable rows in Redis",
     folded=("value",),
 )

@@ -54,7 +54,7 @@ class Reseal(ServiceCommand):
         add_dry_run(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with transaction.atomic():
+        with self.progress("encrypting"), transaction.atomic():
             done, failed = reseal_all()
             if options["dry_run"]:
                 transaction.set_rollback(True)

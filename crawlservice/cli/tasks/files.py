@@ -10,7 +10,7 @@ from crawlframe.robots.usage import ABOUT
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import ServiceCommand
 from crawlservice.cli.terminal import add_output
-from crawlservice.models import Task
+from crawlservice.models import Item, Page, Task
 from crawlservice.pages import layer_files
 from crawlservice.tasks.results.export import STDOUT, check_target, export, place_of
 from crawlservice.tasks.results.item_filter import FORM, read_filters
@@ -44,7 +44,9 @@ class ExportItems(ServiceCommand):
         if fields:
             details["fields"] = ", ".join(fields)
         record("export", task=task, command=True, format=suffix.removeprefix("."), **details)
-        written = export(task, path, chosen, usage=usage, fields=fields)
+        total = Item.objects.filter(task=task).count() * (2 if suffix == ".csv" else 1)
+        with self.progress("writing", total) as advance:
+            written = export(task, path, chosen, usage=usage, fields=fields, read=advance)
         more = f"; it is {task.state}, more may come" if task.state in Task.ACTIVE else ""
         told = f"{written:,} items of task {task.pk} written to {place_of(path)}{more}"
         (self.stderr if path == STDOUT else self.stdout).write(told)
@@ -71,7 +73,9 @@ class ExportLayers(ServiceCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         task = get_task(options["id"])
         record("export layers", task=task, command=True, parts=options["parts"])
-        written = layer_files.export(task, options["dir"], options["parts"], html=options["html"])
+        place, parts, html = options["dir"], options["parts"], options["html"]
+        with self.progress("writing", Page.objects.filter(task=task).count()) as advance:
+            written = layer_files.export(task, place, parts, html=html, each=advance)
         more = f"; it is {task.state}, more may come" if task.state in Task.ACTIVE else ""
         if written.removed:
             more += f"; other files of an earlier run that were removed there: {written.removed:,}"

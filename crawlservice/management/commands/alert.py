@@ -11,7 +11,7 @@ from crawlframe.base.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.alerts import rule_fields, state, wording
 from crawlservice.cli.command import JsonCommand, ServiceCommand
-from crawlservice.cli.listing import Listing
+from crawlservice.cli.listing import Listing, attributes
 from crawlservice.cli.noun import Noun
 from crawlservice.cli.secret_input import read_secret
 from crawlservice.connections import clock
@@ -24,10 +24,10 @@ WHO: dict[str, Any] = {"command": True}
 ALERTS = Listing[Alert](
     "alerts",
     {
-        "id": lambda alert: alert.pk,
+        **attributes("id=pk"),
         "severity": lambda alert: str(Severity(alert.severity).label),
         "state": lambda alert: state.word(alert, clock.now()),
-        "since": lambda alert: alert.since,
+        **attributes("since"),
         "what": wording.sentence,
     },
     "All is well.",

@@ -14,7 +14,7 @@ from crawlservice.aliases import rules
 from crawlservice.aliases.fetching import DELAY, Where
 from crawlservice.aliases.rules import check, propose
 from crawlservice.cli.command import ServiceCommand, add_json
-from crawlservice.cli.listing import Listing
+from crawlservice.cli.listing import Listing, attributes
 from crawlservice.cli.noun import Noun
 from crawlservice.cli.terminal import plain
 from crawlservice.connections.frontier import frontier
@@ -27,14 +27,9 @@ MAX_EXAMPLES = 5  # examples
 RULES = Listing[AliasRule](
     "rules",
     {
-        "id": lambda row: row.pk,
-        "origin": lambda row: row.origin,
+        **attributes("id=pk", "origin"),
         "rule": lambda row: str(rules.rule_of(row)),
-        "state": lambda row: row.state,
-        "for": lambda row: row.support,
-        "against": lambda row: row.contradictions,
-        "compared": lambda row: row.compared,
-        "problem": lambda row: row.problem,
+        **attributes("state", "for=support", "against=contradictions", "compared", "problem"),
     },
     "no rules",
     folded=("rule", "problem"),
@@ -63,7 +58,8 @@ class LearnRules(ServiceCommand):
         if not 0 <= delay <= 3600:
             raise CommandError(f"--delay is {delay:g}; it must be from 0 to 3600 seconds")
         where = Where(options["task"], options["spider"] or "", options["host"] or "")
-        learned = propose(where)
+        with self.progress("reading pages"):
+            learned = propose(where)
         told = f"{learned.pages:,} pages: {len(learned.waiting)} rules to be verified"
         if learned.others:
             told += f", {learned.others} verified before"

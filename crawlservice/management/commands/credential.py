@@ -14,7 +14,7 @@ from crawlframe.identity.credentials import BEARER, SCHEMES
 from crawlframe.identity.signing import DIRECTORY
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import JsonCommand, ServiceCommand
-from crawlservice.cli.listing import Listing
+from crawlservice.cli.listing import Listing, attributes
 from crawlservice.cli.noun import Noun
 from crawlservice.cli.secret_input import read_secret
 from crawlservice.connections import clock
@@ -26,13 +26,7 @@ MIN_HOURS = int(bot_keys.CACHE_AGE.total_seconds() // 3600)
 MAX_HOURS = 24 * 90  # hours
 CREDENTIALS = Listing[HostCredential](
     "credentials",
-    {
-        "host": lambda row: row.host,
-        "scheme": lambda row: row.scheme,
-        "user": lambda row: row.user,
-        "http": lambda row: row.http,
-        "note": lambda row: row.note,
-    },
+    attributes("host", "scheme", "user", "http", "note"),
     "no credentials",
     folded=("note",),
 )
@@ -147,11 +141,9 @@ class ListKeys(JsonCommand):
         listing = Listing[BotKey](
             "keys",
             {
-                "key": lambda row: row.name,
+                **attributes("key=name"),
                 "state": lambda row: bot_keys.state(row, now, signing, shown),
-                "made": lambda row: row.created_at,
-                "signs from": lambda row: row.starts_at,
-                "retired": lambda row: row.retired_at,
+                **attributes("made=created_at", "signs from=starts_at", "retired=retired_at"),
             },
             "no keys",
         )

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 from crawlservice.cli.command import JsonCommand, ServiceCommand
-from crawlservice.cli.listing import Listing
+from crawlservice.cli.listing import Listing, attributes
 from crawlservice.cli.noun import Noun
 from crawlservice.cli.terminal import plain
 from crawlservice.exports.file import path_of, problems_of
@@ -57,13 +57,11 @@ def _scope(export: Export) -> str:
 EXPORTS = Listing[Any](
     "exports",
     {
-        "name": lambda export: export.name,
+        **attributes("name"),
         "state": state_of,
         "exports": _scope,
         "position": _position,
-        "exported": lambda export: export.rows,
-        "last sent": lambda export: export.last_at,
-        "last batch": lambda export: export.last_batch,
+        **attributes("exported=rows", "last sent=last_at", "last batch=last_batch"),
     },
     "no exports; add one in the admin, by the API, or in exports.toml",
     folded=("exports",),

@@ -50,7 +50,8 @@ class Command(ServiceCommand):
         if options["shell"]:
             shell(fetcher, fetcher.fetch(options["url"]) if options["url"] else None)
             return
-        response = fetcher.fetch(options["url"])
+        with self.progress("fetching"):
+            response = fetcher.fetch(options["url"])
         for url in response.redirects:
             self.stderr.write(f"redirected from {url}")
         if options["headers"]:

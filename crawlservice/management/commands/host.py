@@ -11,7 +11,7 @@ from rich.text import Text
 from crawlframe import gates
 from crawlframe.base.program import command
 from crawlservice.cli.command import ServiceCommand, add_json
-from crawlservice.cli.listing import Listing
+from crawlservice.cli.listing import Listing, attributes
 from crawlservice.cli.moment import ahead, read_moment
 from crawlservice.cli.noun import Noun
 from crawlservice.cli.terminal import STYLES, facts_table, plain
@@ -30,15 +30,13 @@ FOREVER = "no end"
 HOSTS = Listing[HostNow](
     "hosts",
     {
-        "host": lambda now: now.host.name,
+        **attributes("host=host.name"),
         "state": lambda now: _state(now),
-        "why": lambda now: why(now),
-        "pages": lambda now: now.host.pages,
-        "errors": lambda now: now.host.errors,
+        "why": why,
+        **attributes("pages=host.pages", "errors=host.errors"),
         "rate": lambda now: speed(now.rate),
         "allowed": lambda now: speed(now.allowed),
-        "queue": lambda now: now.state.queued,
-        "in flight": lambda now: now.state.in_flight,
+        **attributes("queue=state.queued", "in flight=state.in_flight"),
         "last": lambda now: last_answer(now.host),
         "ms": lambda now: None if now.host.latency_ms is None else round(now.host.latency_ms),
     },

@@ -96,8 +96,9 @@ class ExportPages(ServiceCommand):
                 raise ExportError(f"there is no task of a spider {spider!r}")
             rows, name = KeptPage.objects.filter(task__spider=spider), spider
             record("export pages", command=True, spider=spider, format=format)
-        export = PagesExport(rows)
-        write(export, path, suffix, name)
+        with self.progress("writing", rows.count()) as advance:
+            export = PagesExport(rows, advance)
+            write(export, path, suffix, name)
         told = f"{export.given:,} pages written to {place_of(path)}{more}"
         (self.stderr if path == STDOUT else self.stdout).write(told)
 

@@ -14,7 +14,7 @@ from django.db import transaction
 from crawlframe.base.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import ServiceCommand, add_dry_run, add_json
-from crawlservice.cli.listing import Listing
+from crawlservice.cli.listing import Listing, attributes
 from crawlservice.cli.noun import Noun
 from crawlservice.connections import clock
 from crawlservice.connections.frontier import frontier
@@ -91,11 +91,9 @@ class ListProxies(ServiceCommand):
         listing = Listing[Proxy](
             "proxies",
             {
-                "url": lambda row: row.url,
+                **attributes("url"),
                 "state": lambda row: row.state if row.enabled else "disabled",
-                "tier": lambda row: row.tier,
-                "tags": lambda row: row.tags,
-                "country": lambda row: row.country,
+                **attributes("tier", "tags", "country"),
                 "at most": lambda row: row.max_concurrency or None,
                 "login": lambda row: bool(row.sealed_login),
                 "problem": lambda row: known[row.pk],

@@ -8,7 +8,7 @@ from django.db.models import OuterRef, Subquery
 from rich.text import Text
 
 from crawlservice.cli.command import JsonCommand
-from crawlservice.cli.listing import Listing
+from crawlservice.cli.listing import Listing, attributes
 from crawlservice.cli.noun import Noun
 from crawlservice.cli.terminal import plain, status
 from crawlservice.models import Run, Schedule, Task
@@ -71,11 +71,9 @@ def _next(schedule: Schedule) -> str | None:
 SCHEDULES = Listing[Any](
     "schedules",
     {
-        "id": lambda schedule: schedule.pk,
-        "name": lambda schedule: schedule.name,
-        "spider": lambda schedule: schedule.spider,
+        **attributes("id=pk", "name", "spider"),
         "next": _next,
-        "last": lambda schedule: schedule.last_outcome,
+        **attributes("last=last_outcome"),
         "last task": _last_task,
         "when": _when,
     },

@@ -10,7 +10,7 @@ from rich.text import Text
 from crawlframe.base.program import command
 from crawlservice.accounts.journal import change
 from crawlservice.cli.command import ServiceCommand, add_json
-from crawlservice.cli.listing import Listing
+from crawlservice.cli.listing import Listing, attributes
 from crawlservice.cli.noun import Noun
 from crawlservice.cli.tasks.files import ExportItems, ExportLayers
 from crawlservice.cli.tasks.prune import PruneTasks
@@ -33,15 +33,10 @@ def _state(progress: Progress) -> Text:
 TASKS = Listing[Progress](
     "tasks",
     {
-        "id": lambda now: now.task.pk,
+        **attributes("id=task.pk"),
         "spider": lambda now: now.task.spider + " (parses again)" * bool(now.task.reparse),
         "state": _state,
-        "items": lambda now: now.items,
-        "errors": lambda now: now.errors,
-        "requests": lambda now: now.na,
-        "done": lambda now: now.nf,
-        "left": lambda now: now.nr,
-        "parked": lambda now: now.parked,
+        **attributes("items", "errors", "requests=na", "done=nf", "left=nr", "parked"),
         "time": lambda now: Text(duration(now.age), justify="right"),
     },
     "no tasks",

@@ -13,7 +13,7 @@ from django.core.management.base import CommandError
 from crawlframe.base.program import command
 from crawlservice.accounts import journal, setup_link, tokens
 from crawlservice.cli.command import JsonCommand, ServiceCommand
-from crawlservice.cli.listing import Listing
+from crawlservice.cli.listing import Listing, attributes
 from crawlservice.cli.noun import Noun
 from crawlservice.management.commands.up import DEFAULT_BIND
 from crawlservice.models import Token
@@ -21,14 +21,12 @@ from crawlservice.models import Token
 TOKENS = Listing[Token](
     "tokens",
     {
-        "id": lambda token: token.pk,
+        **attributes("id=pk"),
         "token": lambda token: f"{token.start}…",
-        "user": lambda token: token.user.get_username(),
-        "name": lambda token: token.name,
+        **attributes("user=user.username", "name"),
         "state": tokens.state,
         "scope": lambda token: ", ".join(token.scopes),
-        "expires": lambda token: token.expires_at,
-        "used": lambda token: token.used_at,
+        **attributes("expires=expires_at", "used=used_at"),
     },
     "no tokens",
     folded=("name",),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.core.management.base import CommandError
 
 from crawlframe.base.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import JsonCommand, ServiceCommand, add_json
-from crawlservice.cli.listing import Listing
+from crawlservice.cli.listing import Listing, attributes
 from crawlservice.cli.noun import Noun
 from crawlservice.cli.secret_input import with_secrets
 from crawlservice.cli.terminal import ASKED, add_arguments, add_settings, plain
@@ -21,32 +21,32 @@ from crawlservice.tasks.overrides import parse_settings
 from crawlservice.tasks.submit import published
 from crawlservice.watches import editing
 from crawlservice.watches.clock import NOW
-from crawlservice.watches.overview import numbers_of, rate_of
+from crawlservice.watches.overview import Numbers, numbers_of, rate_of
 
 MAX_PAGES = 20  # pages
+COUNTS = ("pages", "due", "new", "gone", "failed", "today")
+
+
+class WatchNow(NamedTuple):
+    watch: Watch
+    numbers: Numbers
 
 
 class ListWatches(JsonCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         watches = [*Watch.objects.all()]
         numbers = numbers_of([watch.pk for watch in watches])
-        listing = Listing[Watch](
+        listing = Listing[WatchNow](
             "watches",
             {
-                "id": lambda watch: watch.pk,
-                "spider": lambda watch: watch.spider,
-                "state": lambda watch: watch.state,
-                "pages": lambda watch: numbers[watch.pk].pages,
-                "due": lambda watch: numbers[watch.pk].due,
-                "new": lambda watch: numbers[watch.pk].new,
-                "gone": lambda watch: numbers[watch.pk].gone,
-                "failed": lambda watch: numbers[watch.pk].failed,
-                "today": lambda watch: numbers[watch.pk].today,
-                "up to date": lambda watch: _percent(numbers[watch.pk].fresh),
+                **attributes("id=watch.pk", "spider=watch.spider", "state=watch.state"),
+                **attributes(*(f"{n}=numbers.{n}" for n in COUNTS)),
+                "up to date": lambda now: _percent(now.numbers.fresh),
             },
             f"no watches; start one: {command('watch start SPIDER')}",
         )
-        self.show_list(listing, watches, options["json"])
+        found = [WatchNow(watch, numbers[watch.pk]) for watch in watches]
+        self.show_list(listing, found, options["json"])
         for watch in watches if not options["json"] else ():
             if watch.problem:
                 self.stdout.write(f"\n{plain(f'watch {watch.pk}: {watch.problem}')}")
@@ -71,14 +71,11 @@ class ShowWatch(ServiceCommand):
         listing = Listing[WatchedPage](
             "due",
             {
-                "url": lambda page: page.url,
-                "state": lambda page: page.state,
+                **attributes("url", "state"),
                 "next": lambda page: _time(page.next_at),
-                "last": lambda page: page.last_visit,
-                "visits": lambda page: page.visits,
-                "changes": lambda page: page.changes,
+                **attributes("last=last_visit", "visits", "changes"),
                 "per day": lambda page: rate_of(watch, page),
-                "importance": lambda page: page.importance,
+                **attributes("importance"),
             },
             "no such pages",
             folded=("url",),
