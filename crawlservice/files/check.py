@@ -14,7 +14,7 @@ READ = 1 << 20  # bytes at a time
 def problems(
     checked: Callable[[int], None] = lambda _: None, *, contents: bool = False
 ) -> Iterator[str]:
-    """What is wrong with files that pages name, a sentence for each. ``contents``: all are read and
+    """Faults of files that pages name, a sentence for each. ``contents``: all are read and
     hashed. ``checked`` is called with the number of files that were checked since the last call.
     Raises StoreError."""
     for file in StoredFile.objects.order_by("pk").iterator(chunk_size=1000):

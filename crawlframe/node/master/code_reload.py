@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from crawlframe.base import faults
 from crawlframe.conf import Settings
 from crawlframe.frontier.cluster.nodes import CodeState
-from crawlframe.node.child_process import Child, describe_exit
+from crawlframe.items.encode import item_adapter
+from crawlframe.node.child_process import Child
+from crawlframe.node.exits import describe_exit
 from crawlframe.node.master.recorded_check import RecordedCheck
 from crawlframe.node.master.reload_report import ReloadReport
 from crawlframe.node.master.supervisor_link import SupervisorLink
@@ -21,11 +23,10 @@ from crawlframe.node.messages import (
     FromTemplate,
     GitBusy,
     ImportingModule,
-    InitialState,
     LoadingVersion,
-    Reload,
     Unsteady,
 )
+from crawlframe.node.supervisor_messages import InitialState, Reload
 
 log = logging.getLogger(__name__)
 
@@ -258,6 +259,8 @@ class CodeReload:
             log.error("spider module %s is not loaded: %s", module, text)
         if self.live is not None:
             self.live.end()
+        if loaded.item_classes:
+            item_adapter()  # for the templates that are forked later
         self.live, self.strict = trial, False
         self._known = frozenset(loaded.broken)
         self.reports.accept(loaded, _join_texts(loaded.broken))

@@ -15,8 +15,9 @@ from crawlframe.base import faults
 from crawlframe.conf import Settings
 from crawlframe.frontier import Claim, Frontier
 from crawlframe.frontier.waits import WaitLog
-from crawlframe.node import messages
-from crawlframe.node.child_process import CHECKER, HANDED_OVER, Child, adopt_orphans
+from crawlframe.node import messages, supervisor_messages
+from crawlframe.node.child_process import CHECKER, Child, adopt_orphans
+from crawlframe.node.exits import HANDED_OVER
 from crawlframe.node.master.affinity import NodeAffinity
 from crawlframe.node.master.claims import Claims
 from crawlframe.node.master.code_reload import CodeReload
@@ -27,7 +28,6 @@ from crawlframe.node.master.one_worker import OneWorker, apart_of
 from crawlframe.node.master.page_trials import PageTrials
 from crawlframe.node.master.stalls import CHECK_EVERY, StallMonitor
 from crawlframe.node.master.supervisor_link import SupervisorLink
-from crawlframe.node.master.template import import_item_adapter
 from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import FromChecker, FromTemplate
 from crawlframe.node.services import Services
@@ -78,7 +78,6 @@ class Master:
     def run(self) -> int:
         """Works until it is asked to stop. Returns the exit code."""
         adopt_orphans()
-        import_item_adapter(self._services.code().spiders, self._settings.scrapy)
         gc.collect()
         gc.freeze()  # nor does garbage collection in forks go through what it has imported
         if self._link is not None:
@@ -145,21 +144,21 @@ class Master:
             if self._stopping_since is not None:
                 continue
             match message:
-                case messages.Preload(changed_at):
+                case supervisor_messages.Preload(changed_at):
                     self._code_reload.preload(changed_at)
-                case messages.DropPreload():
+                case supervisor_messages.DropPreload():
                     self._code_reload.drop_preload()
-                case messages.Reload():
+                case supervisor_messages.Reload():
                     self._code_reload.reload(message)
-                case messages.RefuseVersion(version, problem):
+                case supervisor_messages.RefuseVersion(version, problem):
                     self._code_reload.refuse(version, problem)
-                case messages.CheckoutPulled():
+                case supervisor_messages.CheckoutPulled():
                     self._code_reload.reports.pulled(message)
-                case messages.SendCodeReport():
+                case supervisor_messages.SendCodeReport():
                     self._code_reload.reports.send()
-                case messages.ReplayDead():
+                case supervisor_messages.ReplayDead():
                     self._deferred.enqueue(lambda: self._life.replay_dead(self._frontier))
-                case messages.HandOver():
+                case supervisor_messages.HandOver():
                     log.info("handing over to the new master; finishing what is in flight")
                     self._stop(HANDED_OVER)
         if link.gone:
@@ -193,7 +192,7 @@ class Master:
                     self._on_ready(child, credits, now)
                 case messages.SlowCallback(task, callback, computes):
                     self._stall_monitor.mark_slow(task, callback, computes, now)
-                case messages.Migrations() if self._link is not None:
+                case supervisor_messages.Migrations() if self._link is not None:
                     self._link.send(message)
                 case _ if isinstance(message, FromTemplate | FromChecker):
                     self._code_reload.on_message(child, message, now)
