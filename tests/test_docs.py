@@ -13,13 +13,14 @@ import pytest
 
 from crawlframe import Spider
 from crawlframe.spider.spider import describe
+from crawlservice.cli.grammar import VERBS, WORDS
+from tests.command_lines import lines_in, problem_of
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 DOCS = CHECKOUT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 PROSE = [*PAGES, CHECKOUT / "README.md", CHECKOUT / "CHANGELOG.md"]
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
-COMMANDS = re.compile(r"^\| (`.*?) \|", re.MULTILINE)
 
 # A word on the left is a translation into words; a native writer would choose one on the right.
 TRANSLATED = {
@@ -114,9 +115,39 @@ def test_the_examples_are_sound(page: str, source: str) -> None:
 
 
 def test_every_command_is_named() -> None:
-    known = {path.stem for path in (CHECKOUT / "crawlservice/management/commands").glob("*.py")}
-    table = " ".join(COMMANDS.findall((DOCS / "reference/commands.md").read_text()))
-    assert {name for name in known - {"__init__"} if not re.search(rf"\b{name}\b", table)} == set()
+    table = (DOCS / "reference/commands.md").read_text()
+    known = {
+        *WORDS,
+        *(f"{noun} {verb}" for noun in ("store", "watch", "task") for verb in VERBS[noun]),
+    }
+    assert {name for name in known if not re.search(rf"`{name}\b", table)} == set()
+
+
+LINES = [
+    pytest.param(words, id=f"{named(page)}-{' '.join(words)}")
+    for page in [*PAGES, *CHECKOUT.glob("README*.md"), CHECKOUT / "CONTRIBUTING.md"]
+    for words in lines_in(page.read_text())
+]
+
+
+def test_every_command_line_exists() -> None:
+    assert len(LINES) > 250
+    wrong = {line.id: problem_of(line.values[0]) for line in LINES}  # type: ignore[arg-type]
+    assert [f"{line}: {problem}" for line, problem in wrong.items() if problem] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("`hosts a.example --pause`", "old form: hosts a.example --pause"),
+        ("```sh\n.venv/bin/python manage.py nodes  # all\n```", "old form: nodes"),
+        ("see `crawlframe task lits`", "no verb: task lits"),
+        ("see `task pause 3 --now`", "no option: task pause --now"),
+        ("`python manage.py pasue 3`", "no command: pasue"),
+    ],
+)
+def test_a_wrong_command_line_is_found(text: str, problem: str) -> None:
+    assert [*map(problem_of, lines_in(text))] == [problem]
 
 
 def test_every_page_is_in_the_contents() -> None:

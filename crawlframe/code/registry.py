@@ -242,7 +242,7 @@ def unknown_spider(
     text = f"there is no spider {name!r}{did_you_mean(name, known)}. "
     text += f"Known: {', '.join(sorted(known))}" if known else "None is known"
     if not broken:
-        text += f"; {command('checkspiders')} says what does not load"
+        text += f"; {command('check')} says what does not load"
     for first_line in (problem.partition("\n")[0] for problem in broken.values()):
         text += f"\nNot loaded: {first_line}"
     return UnknownSpider(text)

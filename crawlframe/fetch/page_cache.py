@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from crawlframe.base.program import command
 from crawlframe.conf import Settings
 from crawlframe.errors import CacheUnusable
 from crawlframe.request.record import Hop
@@ -168,7 +169,7 @@ class PageCache:
         except (sqlite3.Error, OSError, zlib.error, msgspec.DecodeError) as error:
             raise CacheUnusable(
                 f"the development cache {self._path} cannot be used: {error}; free some space, end "
-                "what else uses the file, or delete it with `manage.py cache --clear`"
+                f"what else uses the file, or delete it with `{command('store clear-cache')}`"
             ) from None
 
     def _shrink(self) -> None:

@@ -116,13 +116,13 @@ def test_commands_submit_and_find_by_label(
     assert of_task(first.pk) == NEWS
     assert Action.objects.get(task_id=first.pk).detail["labels"] == NEWS
     capsys.readouterr()
-    call_command("tasks", "--label", "domain=news")
+    call_command("task", "list", "--label", "domain=news")
     assert f"{first.pk}  shop" in " ".join(capsys.readouterr().out.split()).replace(
         " shop", "  shop"
     )
-    call_command("tasks", "--label", "domain=sport")
+    call_command("task", "list", "--label", "domain=sport")
     assert "no task has the label domain=sport" in capsys.readouterr().out
-    call_command("task", str(first.pk))
+    call_command("task", "show", str(first.pk))
     assert "domain=news" in capsys.readouterr().out
 
 

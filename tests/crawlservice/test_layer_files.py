@@ -205,7 +205,7 @@ def test_files_of_an_earlier_run_are_removed(crawl: Crawl, out: Path) -> None:
         (out / name).write_text("")
     before = names_in(out)
     told = StringIO()
-    call_command("layers", str(crawl.task), "--dir", str(out), "--parts", "2", stdout=told)
+    call_command("task", "layers", str(crawl.task), "--dir", str(out), "--parts", "2", stdout=told)
     fresh = out / "fresh"
     written = export(crawl.row, fresh, 2)
     assert names_in(out) == names_in(fresh) | others | {"fresh"}

@@ -448,7 +448,7 @@ def test_the_api(bad_run: Task) -> None:
 def test_the_command(bad_run: Task, capsys: pytest.CaptureFixture[str]) -> None:
     from django.core.management import call_command
 
-    call_command("task", bad_run.pk)
+    call_command("task", "show", bad_run.pk)
     assert "price has a value in 0 % of the items; expected" in " ".join(
         capsys.readouterr().out.split()
     )

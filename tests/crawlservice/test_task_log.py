@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from crawlframe.frontier import Frontier
 from crawlframe.run.ledger import LogLine as Line
+from crawlservice.cli.tasks import show as terminal
 from crawlservice.ledger.store import DjangoLedger
-from crawlservice.management.commands import task as terminal
 from crawlservice.models import LogLine, Page, Task, TaskLog
 from crawlservice.tasks.progress import log
 from crawlservice.tasks.removal import remove
@@ -153,7 +153,7 @@ def test_the_log_is_only_for_those_who_may_see_tasks(ended_task: Task) -> None:
 
 def shown(task: Task, *options: str) -> list[str]:
     out = io.StringIO()
-    call_command("task", task.pk, *options, stdout=out)
+    call_command("task", "show", task.pk, *options, stdout=out)
     return out.getvalue().splitlines()
 
 

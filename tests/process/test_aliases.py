@@ -36,7 +36,7 @@ def test_a_crawl_with_rules_fetches_each_page_once(
         look.wait(first)
         before = pages_of(site)
         targets = len(site.fetched)
-        call_command("aliases", "learn", str(first), "--delay", "0", stdout=StringIO())
+        call_command("alias", "learn", str(first), "--delay", "0", stdout=StringIO())
         assert AliasRule.objects.filter(state="verified").count() >= 4
         site.fetched.clear()
 

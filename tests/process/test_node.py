@@ -176,9 +176,9 @@ def _errors_of_callbacks(node: Running, submit: Submit, look: Look, web: OddWeb)
 
 
 def _pause_resume_and_cancel(redis_url: str, submit: Submit, look: Look, web: OddWeb) -> None:
-    def run(command: str) -> None:
+    def run(verb: str) -> None:
         with redis_at(redis_url):
-            call_command(command, pk, stdout=StringIO())
+            call_command("task", verb, pk, stdout=StringIO())
 
     web.latency = 0.1
     pk = submit("odd", url=web.url, many=600)

@@ -118,7 +118,7 @@ def test_a_pool_over_two_nodes(
     origin.banned.add(banned)
     listed = tmp_path / "proxies.txt"
     listed.write_text("# bought\n" + "\n".join(proxy.line for proxy in proxies))
-    assert start_manage("proxies", "import", listed, "--tag", "eu").process.wait(60) == 0
+    assert start_manage("proxy", "import", listed, "--tag", "eu").process.wait(60) == 0
     nodes = [start_manage("runcrawler", "--node", f"node{n}", "--workers", 1) for n in range(3)]
     wait_for(lambda: len(look.frontier.leases.nodes()) == 3)
     wait_for(lambda: Proxy.objects.filter(state=Proxy.State.WORKING).count() == len(proxies))

@@ -226,7 +226,7 @@ class Follower:
         if not ahead and not back:
             raise PullRefused(
                 f"{target[:DIGITS]} is older than what is checked out, {head[:DIGITS]}; to go back "
-                f"to it: {command('rollout --back')}"
+                f"to it: {command('node rollout --back')}"
             )
         if in_the_way := self._in_the_way(head, target):
             raise PullRefused(

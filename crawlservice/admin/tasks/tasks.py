@@ -214,7 +214,7 @@ class TaskAdmin(OwnPage):
             kept.append(text.format(task=task, names=", ".join(names)))
         if sum(found) > MAX_DELETED_ROWS:
             text = gettext(
-                "Too many rows to delete from here. Use: python manage.py prune --task ID"
+                "Too many rows to delete from here. Use: python manage.py task prune --task ID"
             )
             kept.append(text)
         return [str(task) for task in chosen], counts, set(), kept

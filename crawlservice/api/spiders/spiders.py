@@ -74,7 +74,7 @@ def list_spiders(request: HttpRequest) -> SpidersOut:
     names = sorted(known.keys() | last.keys() | off.keys())
     return SpidersOut(
         spiders=[
-            _out(name, known.get(name), name in now, off.get(name), last.get(name))
+            serialized(name, known.get(name), name in now, off.get(name), last.get(name))
             for name in names
         ]
     )
@@ -113,7 +113,7 @@ def _show(name: str) -> SpiderOut:
     last = runs.order_by("-pk").first()
     if info is None and off is None and last is None:
         raise ApiError(404, "unknown_spider", "no node has published a spider of this name")
-    return _out(name, info, name in now, off, last)
+    return serialized(name, info, name in now, off, last)
 
 
 def _disabled(off: DisabledSpider) -> DisabledOut:
@@ -121,7 +121,7 @@ def _disabled(off: DisabledSpider) -> DisabledOut:
     return DisabledOut(reason=off.reason, user=user, at=off.created_at)
 
 
-def _out(
+def serialized(
     name: str,
     info: SpiderInfo | None,
     published: bool,
