@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.http import HttpRequest
 from django.templatetags.static import static
+from django.utils.timezone import get_current_timezone_name
 
 
 def _style(request: HttpRequest) -> str:
@@ -26,6 +27,11 @@ def _evaluator(request: HttpRequest) -> str:
     return static("crawlservice/evaluator.js")
 
 
+def zone(request: HttpRequest) -> tuple[str, str]:
+    """The label in the head of each page: the zone of its times."""
+    return get_current_timezone_name(), "default"
+
+
 UNFOLD = {
     "SITE_TITLE": "Crawlframe",
     "SITE_HEADER": "Crawlframe",
@@ -37,6 +43,7 @@ UNFOLD = {
     "SHOW_LANGUAGES": True,
     "STYLES": [_style, _pages],
     "SCRIPTS": [_script, _evaluator],
+    "ENVIRONMENT": "crawlservice.theme.theme.zone",
     "SIDEBAR": {"navigation": "crawlservice.theme.menu.groups"},
     "TABS": "crawlservice.theme.menu.tabs",
 }
