@@ -34,9 +34,17 @@ class AdminSite(UnfoldAdminSite):
         from crawlservice.admin.spiders import spiders
         from crawlservice.admin.tasks import errors, submit_page
         from crawlservice.admin.tasks import saved_views as savedviews
+        from crawlservice.theme import palette
 
-        pages = (nodes, submit_page, spiders, errors, savedviews)
+        pages = (nodes, submit_page, spiders, errors, savedviews, palette)
         return [pattern for page in pages for pattern in page.urls(self)]
+
+    def search(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        from crawlservice.theme import palette
+
+        return palette.search(request)
 
     def index(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

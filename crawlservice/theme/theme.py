@@ -44,6 +44,10 @@ UNFOLD = {
     "STYLES": [_style, _pages],
     "SCRIPTS": [_script, _evaluator],
     "ENVIRONMENT": "crawlservice.theme.theme.zone",
-    "SIDEBAR": {"navigation": "crawlservice.theme.menu.groups"},
+    "SIDEBAR": {
+        "navigation": "crawlservice.theme.menu.groups",
+        "show_search": True,
+        "command_search": True,
+    },
     "TABS": "crawlservice.theme.menu.tabs",
 }
