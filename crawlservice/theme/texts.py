@@ -26,7 +26,6 @@ TEXTS = (
     _("More actions"),
     _("Next"),
     _("No data"),
-    _("No recent searches"),
     _("No results found"),
     _("No results matching your query"),
     _("Not enough data."),
@@ -36,10 +35,8 @@ TEXTS = (
         "user’s password, but you can change the password using "
         '<a href="{}" class="text-primary-600 dark:text-primary-500">this form</a>.'
     ),
-    _("Recent searches"),
     _("Reset filters"),
     _("Return to site"),
-    _("Search apps and models..."),
     _("Select action"),
     _("Select action to run"),
     _("Select all rows"),

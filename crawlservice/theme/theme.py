@@ -44,10 +44,6 @@ UNFOLD = {
     "STYLES": [_style, _pages],
     "SCRIPTS": [_script, _evaluator],
     "ENVIRONMENT": "crawlservice.theme.theme.zone",
-    "SIDEBAR": {
-        "navigation": "crawlservice.theme.menu.groups",
-        "show_search": True,
-        "command_search": True,
-    },
+    "SIDEBAR": {"navigation": "crawlservice.theme.menu.groups"},
     "TABS": "crawlservice.theme.menu.tabs",
 }

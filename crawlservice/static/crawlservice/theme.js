@@ -60,3 +60,8 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   for (const event of ["DOMContentLoaded", "htmx:afterSettle"]) addEventListener(event, tell);
   setInterval(tell, 30_000);
 })();
+
+// Django's help signs have a label, which a screen reader reads of a picture only.
+addEventListener("load", () => setTimeout(() => {
+  for (const sign of document.querySelectorAll(".help-tooltip")) sign.setAttribute("role", "img");
+}));
