@@ -34,9 +34,8 @@ class AdminSite(UnfoldAdminSite):
         from crawlservice.admin.spiders import spiders
         from crawlservice.admin.tasks import errors, submit_page
         from crawlservice.admin.tasks import saved_views as savedviews
-        from crawlservice.theme import palette
 
-        pages = (nodes, submit_page, spiders, errors, savedviews, palette)
+        pages = (nodes, submit_page, spiders, errors, savedviews)
         return [pattern for page in pages for pattern in page.urls(self)]
 
     def search(

@@ -6,22 +6,15 @@ import re
 from collections.abc import Iterator
 from urllib.parse import urlencode
 
-from django.contrib import messages
-from django.contrib.admin import AdminSite
-from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
+from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from unfold.dataclasses import SearchResult
 
 from crawlservice.accounts.roles import may_steer, may_submit
-from crawlservice.admin.hosts.order_form import NoForm
-from crawlservice.admin.parts.form_page import form_page
 from crawlservice.admin.parts.keyset import row_number
-from crawlservice.admin.parts.steering import steer
-from crawlservice.admin.tasks.page import BUTTONS, RETRY, Button
+from crawlservice.admin.tasks.page import BUTTONS, RETRY
 from crawlservice.hosts.rules import named
 from crawlservice.models import Host, Task
 from crawlservice.tasks.spider_runs import overview
@@ -29,14 +22,6 @@ from crawlservice.theme import menu
 
 MOST = 5  # rows of each kind
 TYPED = re.compile(r"(?:task\s+)?(?:(submit|pause|resume|cancel|retry)\s+)?(\S+)", re.IGNORECASE)
-
-
-def urls(site: AdminSite) -> list[URLPattern]:
-    def view(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
-        return confirm(site, request, pk, verb)
-
-    place = "command/<int:pk>/<slug:verb>/"
-    return [path(place, site.admin_view(view), name="command")]
 
 
 def search(request: HttpRequest) -> HttpResponse:
@@ -49,15 +34,15 @@ def search(request: HttpRequest) -> HttpResponse:
 
 
 def _found(request: HttpRequest, text: str) -> Iterator[SearchResult]:
-    """A command such as ``pause 3`` is found before what it is about."""
+    """A command such as ``pause 3`` is found before what it is about: the button of the page."""
     typed = TYPED.fullmatch(text)
     verb, name = ((typed[1] or "").lower(), typed[2]) if typed else ("", text)
     yield from _tasks(request, name, verb)
     yield from _spiders(request, name, verb)
     for entries in menu.shown(request).values():
-        for tab in (tab for one in entries for tab in one.tabs):
-            if text.lower() in str(tab.title).lower():
-                yield SearchResult(str(tab.title), _("page"), tab.place, "tab")
+        for tab in (tab for _entry, tabs in entries for tab in tabs):
+            if text.lower() in tab.title.lower():
+                yield SearchResult(tab.title, _("page"), tab.place, "tab")
     if request.user.has_perm("crawlservice.view_host"):
         for host in named(Host.objects.order_by("name"), text)[:MOST]:
             place = reverse("admin:crawlservice_host_change", args=[host.pk])
@@ -73,16 +58,11 @@ def _tasks(request: HttpRequest, number: str, verb: str) -> Iterator[SearchResul
         return
     place = reverse("admin:crawlservice_task_change", args=[task.pk])
     found = {"": SearchResult(str(task), _("task"), place, "play_circle")}
-    for button in _buttons(task) if may_steer(request.user, task) else ():
-        place = reverse("admin:command", args=[task.pk, button.verb])
-        found[button.verb] = SearchResult(str(button.text), str(task), place, button.icon)
+    offered = BUTTONS.get(Task.State(task.state), (RETRY,) if task.errors else ())
+    for button in offered if may_steer(request.user, task) else ():
+        there = f"{place}#cf-{button.verb}"
+        found[button.verb] = SearchResult(str(button.text), str(task), there, button.icon)
     yield from (found[name] for name in sorted(found, key=lambda name: name != verb))
-
-
-def _buttons(task: Task) -> tuple[Button, ...]:
-    if task.state in Task.ACTIVE:
-        return BUTTONS.get(Task.State(task.state), ())
-    return (RETRY,) if task.errors else ()
 
 
 def _spiders(request: HttpRequest, text: str, verb: str) -> Iterator[SearchResult]:
@@ -96,20 +76,3 @@ def _spiders(request: HttpRequest, text: str, verb: str) -> Iterator[SearchResul
             place = f"{reverse('admin:submit')}?{urlencode({'spider': name})}"
             found.insert(verb != "submit", SearchResult(_("Submit"), name, place, "add_circle"))
         yield from found
-
-
-def confirm(site: AdminSite, request: HttpRequest, pk: int, verb: str) -> HttpResponse:
-    """Asks before a command is carried out."""
-    task = get_object_or_404(Task.objects.defer("seeds"), pk=pk)
-    if not may_steer(request.user, task):
-        raise PermissionDenied
-    button = next((one for one in _buttons(task) if one.verb == verb), None)
-    if button is None:
-        raise Http404
-
-    def act() -> None:
-        messages.success(request, steer(request, task, verb))
-
-    form = NoForm(request.POST if request.method == "POST" else None)
-    texts = {"heading": f"{button.text}: {task}", "button": button.text, "icon": button.icon}
-    return form_page(site, request, task, form, act, **texts)

@@ -65,3 +65,8 @@ document.addEventListener("htmx:beforeRequest", (event) => {
 addEventListener("load", () => setTimeout(() => {
   for (const sign of document.querySelectorAll(".help-tooltip")) sign.setAttribute("role", "img");
 }));
+
+// A command of the palette leads to its button, which is pressed to carry it out.
+for (const event of ["DOMContentLoaded", "hashchange"]) {
+  addEventListener(event, () => document.querySelector("button:target")?.focus());
+}
