@@ -119,8 +119,9 @@ def _model(name: str) -> Any:
 
 
 def _used(request: HttpRequest) -> set[str]:
-    """The models that have rows."""
-    tabs = {name for some in GROUPS.values() for entry in some for name in entry.tabs} - {*PAGES}
+    """The models that have rows, of those whose lists may be left out."""
+    entries = [entry for some in GROUPS.values() for entry in some]
+    tabs = {name for one in entries for name in one.tabs[not one.optional :]} - {*PAGES}
     rows = {f"has_{name}": Exists(_model(name).objects.all()) for name in tabs}
     user = get_user_model().objects.filter(pk=request.user.pk).annotate(**rows)
     return {name.removeprefix("has_") for name, has in user.values(*rows)[0].items() if has}
