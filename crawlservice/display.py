@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Any
 from urllib.parse import urlencode
 
@@ -104,11 +104,12 @@ def marked(text: str | Promise) -> SafeString:
     return badge(text, "bad")
 
 
-def moment(at: datetime | None) -> SafeString | str:
-    """A time on one line."""
+def moment(at: datetime | None, zone: tzinfo | None = None) -> SafeString | str:
+    """A time on one line. The zone is named if it is not the one of the page, UTC."""
     if at is None:
         return "-"
-    text = date_format(localtime(at), "Y-m-d H:i:s")
+    shown = localtime(at, zone)
+    text = date_format(shown, "Y-m-d H:i:s" if shown.tzname() == "UTC" else "Y-m-d H:i:s T")
     return format_html('<time class="cf-time" datetime="{}">{}</time>', at.isoformat(), text)
 
 

@@ -42,7 +42,7 @@ STATES = {
     "removed": (_("removed from the file"), "muted"),
 }
 CONTROL = "admin/crawlservice/export/control.html"
-SECRET = "admin/crawlservice/export/secret.html"
+SECRET = "admin/crawlservice/secret.html"
 
 DEFINED = ("name", "what", "begin", "spider", "task", "labels", "usage", "chosen", "kind")
 PROGRESS = (
@@ -165,9 +165,14 @@ class ExportAdmin(DeclaredLookups):
         if not (secret := getattr(request, "made_secret", "")):
             answer: HttpResponse = super().response_add(request, obj, post_url_continue)
             return answer
-        title = _("Secret of the export")
-        context = {**self.admin_site.each_context(request), "title": title}
-        page = TemplateResponse(request, SECRET, {**context, "export": obj, "secret": secret})
+        context = {
+            **self.admin_site.each_context(request),
+            "title": _("Secret of the export {name}").format(name=obj.name),
+            "secret": secret,
+            "note": _("With it the receiver verifies that a message comes from this service."),
+            "back": reverse("admin:crawlservice_export_change", args=[obj.pk]),
+        }
+        page = TemplateResponse(request, SECRET, context)
         page["Cache-Control"] = "no-store"
         return page
 

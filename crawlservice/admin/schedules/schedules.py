@@ -30,8 +30,8 @@ from crawlservice.admin.parts.argument_form import text_of
 from crawlservice.admin.parts.columns import Owner, column
 from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.schedules.form import form_for
-from crawlservice.admin.spiders.runs import all_runs, in_zone, latest_runs, outcome_badge, zone_of
-from crawlservice.display import task_link
+from crawlservice.admin.spiders.runs import all_runs, latest_runs, outcome_badge, zone_of
+from crawlservice.display import moment, task_link
 from crawlservice.models import DisabledSpider, Run, Schedule
 from crawlservice.scheduling import schedules
 from crawlservice.scheduling.timing import BadTiming, Timing, in_words
@@ -174,7 +174,7 @@ class ScheduleAdmin(Owner):
             return gettext("skipped: the spider is disabled")
         if schedule.next_at is None:
             return "-"
-        return in_zone(schedule.next_at, zone_of(schedule))
+        return moment(schedule.next_at, zone_of(schedule))
 
     @admin.display(description=_("last outcome"))
     def last_run(self, schedule: Schedule) -> SafeString | str:
@@ -215,7 +215,7 @@ class ScheduleAdmin(Owner):
         except BadTiming as error:
             return render(request, TIMES, {"problem": error})
         found = islice(timing.all_after(datetime.now(UTC)), SHOWN_TIMES)
-        times = [in_zone(due, timing.zone) for due in found]
+        times = [moment(due, timing.zone) for due in found]
         words = in_words(timing.cron, timing.every)
         return render(request, TIMES, {"words": words, "times": times})
 
@@ -285,4 +285,4 @@ def _upcoming(schedule: Schedule) -> dict[str, Any]:
     except BadTiming as error:
         return {"problem": error}
     words = in_words(schedule.cron, schedule.every)
-    return {"words": words, "times": [in_zone(due, zone_of(schedule)) for due in found]}
+    return {"words": words, "times": [moment(due, zone_of(schedule)) for due in found]}
