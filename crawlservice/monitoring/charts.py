@@ -16,8 +16,8 @@ from crawlservice.monitoring.ttl_cache import ttl_cache
 from crawlservice.tasks.progress.progress import Progress
 
 POINTS = 300  # most points of a chart
-LEAST = 5  # points; a chart of fewer says nothing
-SHORT = timedelta(minutes=2)  # runs of which the samples are too few for a chart
+LEAST_POINTS = 5  # points; a chart of fewer says nothing
+SHORT_RUN = timedelta(minutes=2)  # runs of which the samples are too few for a chart
 PARTS = 12  # points of such a run
 MAX_PAGES = 5_000  # ledger rows of such a run
 GAP = timedelta(minutes=2)  # without a sample: no leader, or nothing was done
@@ -44,7 +44,7 @@ def of_cluster(span: timedelta) -> Chart:
 def of_task(progress: Progress) -> Chart:
     """The same for a task, from its submission until now. Of a short run, by its ledger."""
     task = progress.task
-    if progress.age < SHORT.total_seconds() and progress.na <= MAX_PAGES:
+    if progress.age < SHORT_RUN.total_seconds() and progress.na <= MAX_PAGES:
         return points(_of_ledger(progress))
     rows = Sample.objects.filter(task=task).order_by("at")
     last = _sample(task, task.finished_at or timezone.now(), progress)

@@ -46,7 +46,6 @@ def test_a_text_has_its_message_and_the_line_of_its_author() -> None:
     text = ErrorText.of(broken())
     assert text == (error, True, "/srv/project/spiders/shop.py:42", source)
     assert ErrorText.of("http://x/: answered 404", "http://x/") == ("answered 404", False, "", "")
-    assert ErrorText.of("") == ("", False, "", "")
 
 
 @pytest.mark.parametrize(
