@@ -73,7 +73,7 @@ FEATURES = {
     r"\blog ?in\b|credential": r"`credential set`",
     r"adjust|throttl": r'"delay": "auto"|leave it out',
     r"page objects": r"native spiders have page objects",
-    r"per IP|IP address": r"ip_concurrency",
+    r"per IP|IP address": r'"ip": {"concurrency"',
 }
 DENIAL = re.compile(r"\b(no|not|none|never|neither|nothing|cannot|yet)\b|n't\b")
 # Settings of Scrapy that Scrapy's own code reads in a ported project too, or that change nothing

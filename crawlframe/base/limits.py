@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from crawlframe.base.ranks import Everyday, Tuning
+
 UNFOLLOWED = "unfollowed/"  # precedes the reasons for which links were not followed, in stats
 
 # Reasons for which a link is not followed: the setting that says so.
@@ -36,13 +38,13 @@ class Budgets(msgspec.Struct, frozen=True):
     """Settings of a spider that bound its tasks. 0 or None: no limit."""
 
     byte_limit: int = 0  # bytes of the bodies of a task's pages
-    time_limit: float = 0.0  # seconds from submission, without those while the task is paused
+    time_limit: Everyday[float] = 0.0  # seconds from submission, without pauses
     host_page_limit: int = 0  # requests admitted per task and host
     host_byte_limit: int = 0  # bytes of the bodies per task and host
     links_per_page: int = 0  # requests taken from one page
-    url_length: int = 2083  # characters; the longest URL that Internet Explorer took
-    repeated_segments: int = 3  # how often one segment may occur in a path of more than eight
-    query_permutations: int = 0  # different sets of query names with one path
+    url_length: Tuning[int] = 2083  # characters; the longest URL that Internet Explorer took
+    repeated_segments: Tuning[int] = 3  # of one segment in a path of more than eight
+    query_permutations: Tuning[int] = 0  # different sets of query names with one path
     traps: str = "report"  # or "stop" or "off": many URLs that bring nothing new
 
     def __post_init__(self) -> None:

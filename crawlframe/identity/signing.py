@@ -27,8 +27,6 @@ LIFETIME = 120
 DIRECTORY_LIFETIME = 7 * 24 * 3600  # seconds; lists of directories may hand it on for days
 LABEL = "sig1"
 _NONCE = 48  # bytes, which base64 writes without padding
-# What Signature-Agent names: draft -01 wants the URL of the keys, the drafts before it an origin.
-AGENTS = ("directory", "origin")
 Headers = list[tuple[str, str]]
 
 
@@ -51,12 +49,6 @@ def check_origin(text: str) -> str:
         )
     host = f"[{host}]" if ":" in host else host
     return f"https://{host}" if port in (None, 443) else f"https://{host}:{port}"
-
-
-def agent_of(origin: str, form: str) -> str:
-    """What the header Signature-Agent names; "" without an origin."""
-    origin = check_origin(origin)
-    return f"{origin}{DIRECTORY}" if origin and form == "directory" else origin
 
 
 class Signer:

@@ -38,7 +38,7 @@ def key_of(request: Request, settings: SpiderSettings, owner: str, downloader: s
     of_task = (
         *(downloader, settings.user_agent or "", request.options.session or "", owner),
         *(settings.proxy or "", str(settings.max_redirects), str(settings.handle_statuses)),
-        *settings.browser_block,
+        *settings.browser.block,
     )
     digest = hashlib.blake2b(_of_task(of_task, headers), digest_size=KEY)
     digest.update(request.fingerprint())

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, TypeVar, get_args
 import msgspec
 
 from crawlframe.base.expect import expectation
-from crawlframe.base.scrapy_names import misuse_in_settings
 from crawlframe.errors import SpiderError, did_you_mean
 from crawlframe.recipes import expressions
 from crawlframe.recipes.converters import split
@@ -27,6 +26,7 @@ from crawlframe.recipes.recipe import (
     Select,
 )
 from crawlframe.render.required import expected_fields
+from crawlframe.spider.setting_tables import flat, merged, nested, wrong_names
 from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.task_settings import impossible
 
@@ -228,20 +228,20 @@ class _Reader:
             self.wrong(("settings",), "must be a table, such as [settings]")
             return {}
         for key, problem in impossible(given).items():
-            self.wrong(("settings", key), problem)
-        for key, value in given.items():
-            path = ("settings", key)
-            if problem := misuse_in_settings({key: value}, SpiderSettings.__struct_fields__):
+            self.wrong(("settings", *key.split(".")), problem)
+        for key, value in flat(given).items():
+            path, one = ("settings", *key.split(".")), nested({key: value})
+            if problem := wrong_names(one, SpiderSettings.__struct_fields__):
                 self.wrong(path, problem)
                 continue
             try:
-                msgspec.convert({key: value}, SpiderSettings, strict=False)
+                msgspec.convert(one, SpiderSettings, strict=False)
             except msgspec.ValidationError as error:
                 if "belongs to" not in str(error) and "needs" not in str(error):
                     self.wrong(path, str(error).partition(" - at")[0])
         if given and not any(problem.path[:1] == ("settings",) for problem in self.problems):
             try:
-                msgspec.convert(given, SpiderSettings, strict=False)
+                msgspec.convert(merged({}, given), SpiderSettings, strict=False)
             except msgspec.ValidationError as error:
                 self.wrong(("settings",), str(error).partition(" - at")[0])
         return given

@@ -188,8 +188,8 @@ def theirs(settings: SpiderSettings, names: Iterable[str]) -> dict[str, Any]:
             found["DOWNLOAD_DELAY"] = settings.min_delay if auto else settings.delay
         elif name == "concurrency":
             found["CONCURRENT_REQUESTS"] = found["CONCURRENT_REQUESTS_PER_DOMAIN"] = value
-        elif name == "ip_concurrency":
-            found["CONCURRENT_REQUESTS_PER_IP"] = value
+        elif name == "ip":
+            found["CONCURRENT_REQUESTS_PER_IP"] = value.concurrency
         elif name == "retries":
             found["RETRY_ENABLED"], found["RETRY_TIMES"] = value > 0, value
         elif name == "retry_statuses":
@@ -221,7 +221,7 @@ def _map_pace(settings: BaseSettings, spider: type, result: Mapped) -> None:
     if own and not _is_chosen(settings, "CONCURRENT_REQUESTS_PER_DOMAIN"):
         ours["concurrency"] = int(own)
     if per_ip := settings.getint("CONCURRENT_REQUESTS_PER_IP"):
-        ours["ip_concurrency"] = per_ip
+        ours["ip"] = {"concurrency": per_ip}
 
 
 def _map_answers(settings: BaseSettings, spider: type, ours: dict[str, Any]) -> None:

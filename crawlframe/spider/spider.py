@@ -11,7 +11,6 @@ from typing import Any, ClassVar, get_type_hints
 
 import msgspec
 
-from crawlframe.base import scrapy_names
 from crawlframe.base.expect import Expect, expectation
 from crawlframe.base.limits import without_none
 from crawlframe.base.secret import Secret, convert, default_of, schema_of
@@ -29,6 +28,7 @@ from crawlframe.spider.checks import misuse_of
 from crawlframe.spider.inline_fetch import Inline
 from crawlframe.spider.log import SpiderLog
 from crawlframe.spider.middleware import Middleware, SyncMiddleware
+from crawlframe.spider.setting_tables import merged, wrong_names
 from crawlframe.spider.settings import STORE_MISFIT, SpiderSettings
 
 AnyMiddleware = Middleware | SyncMiddleware | type[Middleware] | type[SyncMiddleware]
@@ -182,7 +182,7 @@ def read_settings(spider: type[Spider]) -> SpiderSettings:
         own = vars(owner).get("settings", {})
         if not isinstance(own, Mapping):
             raise SpiderError(f"spider {spider.name!r}: settings must be a dict, not {own!r}")
-        given |= own
+        given = merged(given, own)
         proxy = vars(owner).get("proxy", "")
         if proxy != "" and not inspect.isroutine(proxy):  # else a callback of this name
             if "proxy" in own:
@@ -191,7 +191,7 @@ def read_settings(spider: type[Spider]) -> SpiderSettings:
                     "settings; leave one of the two out"
                 )
             given["proxy"] = DIRECT if proxy is None else proxy
-    if problem := scrapy_names.misuse_in_settings(given, SpiderSettings.__struct_fields__):
+    if problem := wrong_names(given, SpiderSettings.__struct_fields__):
         raise SpiderError(f"spider {spider.name!r}: settings: {problem}")
     try:
         given |= {key: str(value) for key, value in given.items() if isinstance(value, ProxyPool)}

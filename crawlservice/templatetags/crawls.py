@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from django import template
 from django.db.models import Model
 from django.utils.text import capfirst
 from django.utils.translation import gettext
-from django.utils.translation import gettext_noop as _
 
 from crawlservice.display import (
     condition_badge,
@@ -29,19 +28,6 @@ from crawlservice.tasks.progress.forecast import Forecast
 register = template.Library()
 
 WHO = ("command", "by_itself")  # keys of an action's detail that say who acted when no user did
-LIMITS = {
-    "delay": _("{n} s between two requests to a host"),
-    "min_delay": _("at least {n} s between two requests to a host"),
-    "concurrency": _("at most {n} requests to a host at once"),
-    "ip_delay": _("{n} s between two requests to an address"),
-    "ip_concurrency": _("at most {n} requests to an address at once"),
-    "page_limit": _("at most {n} pages"),
-    "host_page_limit": _("at most {n} pages of a host"),
-    "byte_limit": _("at most {n} bytes"),
-    "time_limit": _("at most {n} s"),
-    "depth_limit": _("at most {n} links deep"),
-    "workers": _("by {n} worker"),
-}
 
 
 @register.filter
@@ -65,22 +51,13 @@ def pairs(values: Mapping[str, Any]) -> str:
 
 
 @register.filter
-def limits_in_words(limits: Mapping[str, Any]) -> list[str]:
-    """The limits of a task, a phrase each."""
-    return [*_limits_in_words(limits)]
-
-
-def _limits_in_words(limits: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in limits.items():
-        if name == "delay" and value == "auto":
-            yield gettext("as fast as each host can take")
-        elif name == "delay" and not value:
-            yield gettext("no delay")
-        elif name in LIMITS:
-            if value:
-                yield gettext(LIMITS[name]).format(n=value)
-        else:
-            yield pairs({name: value})
+def delay_in_words(delay: Any) -> str:
+    """The delay of a task, as it is written in settings; None: it has none."""
+    if delay == "auto":
+        return gettext("as fast as each host can take")
+    if not delay:
+        return gettext("no delay")
+    return gettext("{n} s between two requests to a host").format(n=delay)
 
 
 register.simple_tag(label_chips)

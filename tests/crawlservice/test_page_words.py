@@ -10,7 +10,7 @@ from django.utils import translation
 
 from crawlservice.display import in_words, readable, reason_words
 from crawlservice.tasks.progress.outcomes import PHRASES
-from crawlservice.templatetags.crawls import limits_in_words, pairs
+from crawlservice.templatetags.crawls import delay_in_words, pairs
 from tests.conftest import CHECKOUT
 from tests.crawlservice.web import texts
 
@@ -27,19 +27,9 @@ def test_data_has_no_marks_of_json() -> None:
     assert "&quot;oak&quot;" in page, "the JSON is below"
 
 
-@pytest.mark.parametrize(
-    ("limits", "words"),
-    [
-        ({"delay": "auto", "min_delay": 2}, ["as fast as each host can take",
-            "at least 2 s between two requests to a host"]),
-        ({"delay": 0, "concurrency": 64}, ["no delay", "at most 64 requests to a host at once"]),
-        ({"delay": 0.5, "page_limit": 0}, ["0.5 s between two requests to a host"]),
-        ({"proxy": "any", "layers": 3}, ["proxy any", "layers 3"]),
-        ({}, []),
-    ],
-)  # fmt: skip
-def test_limits(limits: dict[str, Any], words: list[str]) -> None:
-    assert limits_in_words(limits) == words
+def test_a_delay() -> None:
+    words = ["as fast as each host can take", "no delay", "0.5 s between two requests to a host"]
+    assert [delay_in_words(delay) for delay in ("auto", 0, 0.5)] == words
 
 
 @pytest.mark.parametrize(

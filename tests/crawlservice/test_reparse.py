@@ -655,8 +655,10 @@ def test_only_the_pages_that_start_names(crawling: Crawling) -> None:
 
 
 def test_fetching_only_needs_pages_that_are_kept() -> None:
-    bad = type("Bad", (Spider,), {"name": "bad", "settings": {"fetch_only": "start"}})
-    with pytest.raises(SpiderError, match='fetch_only needs keep = "all"'):
+    bad = type(
+        "Bad", (Spider,), {"name": "bad", "settings": {"fetch_only": "start", "keep": "none"}}
+    )
+    with pytest.raises(SpiderError, match="fetch_only needs pages"):
         read_settings(bad)
 
 

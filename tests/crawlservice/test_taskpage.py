@@ -57,9 +57,9 @@ def test_a_task_that_has_ended(admin: Client, ended_task: Task) -> None:
     assert buttons(page) == ["failed", "Clone", "Delete"]
     tabs = ["Overview", "Items 2", "Pages 3", "Errors 1", "Log", "Timeline", "Settings"]
     assert texts(page, ".cf-tabs a") == tabs
-    facts = texts(look(admin, ended_task, "settings"), "#cf-tab dd")
-    assert "cityUlm" in facts[1]
-    assert facts[4].startswith("1.5 s between two requests to a host · at most 3 requests")
+    shown = look(admin, ended_task, "settings")
+    assert "cityUlm" in texts(shown, "#cf-tab dd")[1]
+    assert texts(shown, "#cf-tab tbody td")[:3] == ["delay", "1.5", "spider"]
     failed = Task.objects.create(
         spider="shop", seeds=b"", state="finished", outcome="failed", reason="start failed"
     )

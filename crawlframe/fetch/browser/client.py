@@ -164,7 +164,7 @@ class BrowserClient:
         cookies = None
         if jar is not None:
             cookies = [_sent(one) for one in jar.related(journey.url, journey.session)]
-        block = settings.browser_block
+        block = settings.browser.block
         return Order(
             id=next(self._numbers),
             profile=Profile(owner, journey.session, agent, upstream, "trackers" in block, own),
@@ -176,10 +176,10 @@ class BrowserClient:
             timeout=journey.limits.timeout,
             max_body=journey.limits.max_body,
             block=[*block],
-            settle=settings.browser_settle,
+            settle=settings.browser.settle,
             follow=journey.limits.follow,
             actions=[*(request.options.actions or ())],
-            picture=settings.browser_failure_pictures,
+            picture=settings.browser.failure_pictures,
             fragment=request.fragment,
             hold=self._settings.deadline if keeps_page(request.options.actions) else 0,
         )

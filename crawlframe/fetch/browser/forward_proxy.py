@@ -209,7 +209,7 @@ class ForwardProxy:
         if host in OF_THE_BROWSER:
             raise ConnectError(f"{host} is asked by the browser, not by a page")
         if self._trackers and is_tracker(host):
-            raise ConnectError(f"{host} is a tracker, which browser_block refuses")
+            raise ConnectError(f"{host} is a tracker, which browser.block refuses")
         allowed = await self._addresses(host)
         if self._upstream is not None:
             return await self._through(self._upstream, allowed, host, port, whole=whole)

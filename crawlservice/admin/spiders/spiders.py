@@ -20,6 +20,7 @@ from crawlservice.accounts.journal import by
 from crawlservice.accounts.roles import may_submit
 from crawlservice.admin.parts.live import part
 from crawlservice.admin.spiders.runs import in_zone, zone_of
+from crawlservice.config import effective
 from crawlservice.models import MAX_REASON, Schedule
 from crawlservice.scheduling.timing import in_words
 from crawlservice.tasks import spider_runs, spider_switch
@@ -90,6 +91,7 @@ def page(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
         "title": _("Spider {name}").format(name=name),
         "is_fullwidth": "1",
         "spider": spider,
+        "own_settings": spider.info and effective.changed(effective.of_spider(spider.info)),
         "runs": runs,
         "covered": _covered(runs),
         "groups": error_groups.latest(spider=name, count=ERRORS).groups,

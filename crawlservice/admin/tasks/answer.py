@@ -30,19 +30,17 @@ from crawlservice.tasks.progress.summary import causes_of, parked_of
 from crawlservice.tasks.stored_limits import limits_as_written, obeys_robots
 
 CAUSES = 3  # of errors, with an example each
-PACE = ("delay", "min_delay", "concurrency", "ip_delay", "ip_concurrency", "window")
 
 
 def numbers(known: Forecast) -> dict[str, Any]:
     """Its items and its time, for the template."""
     progress = known.progress
     task, rate = progress.task, charts.rate(progress)
-    limits = limits_as_written(task)
     return {
         "items": None if task.reparse else _items(progress),
         "rate": rate,
         "eta": known.seconds(rate),
-        "pace": {name: limits[name] for name in PACE if name in limits} if fetches(task) else {},
+        "delay": limits_as_written(task).get("delay") if fetches(task) else None,
         "wait": progress.wait and wait_of(progress.wait),
         "wait_host": progress.wait and host_in(progress.wait.host),
         "lacks": [] if progress.ended else [no_proxy(one) for one in lacks_of(task.pk)],

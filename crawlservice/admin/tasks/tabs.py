@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from crawlservice.accounts.roles import may_steer
 from crawlservice.admin.tasks import answer, item_comparison, item_table
 from crawlservice.admin.tasks.limits import CHANGEABLE
+from crawlservice.config import effective
 from crawlservice.models import Action, KeptPage, LogLine, Page, Task
 from crawlservice.monitoring import charts
 from crawlservice.pages.export import NAMES
@@ -26,7 +27,6 @@ from crawlservice.tasks.progress.stats import TaskStats, of_tasks
 from crawlservice.tasks.progress.summary import MAX_ROWS, causes_of, statuses_of
 from crawlservice.tasks.results.task_rows import of_task
 from crawlservice.tasks.results.versions import pages_by_version
-from crawlservice.tasks.stored_limits import limits_as_written
 
 ROWS = 50  # pages, and actions
 LINES = 100  # of the log
@@ -105,7 +105,7 @@ def _timeline(request: HttpRequest, task: Task) -> dict[str, Any]:
 def _settings(request: HttpRequest, task: Task) -> dict[str, Any]:
     may = may_steer(request.user, task)
     return {
-        "limits": limits_as_written(task),
+        "own_settings": effective.changed_of(task),
         "labels": labels_of(task.pk),
         "tasks_url": reverse("admin:crawlservice_task_changelist"),
         "may_label": may,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-import msgspec
 from django.http import HttpRequest
 from ninja import Body, Path, Router
 from pydantic import BaseModel, Field
 
+from crawlframe.spider.setting_tables import nested
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
@@ -128,12 +128,12 @@ def _out(
     off: DisabledSpider | None,
     last: Task | None,
 ) -> SpiderOut:
-    settings = {} if info is None else masked_headers(msgspec.structs.asdict(info.settings))
+    settings = {} if info is None else masked_headers(nested(info.settings.by_part()))
     return SpiderOut(
         name=name,
         doc=info.doc if info else "",
         arguments=info.arguments if info else {},
-        settings={key: value for key, value in settings.items() if value is not msgspec.UNSET},
+        settings=settings,
         published=published,
         disabled=None if off is None else _disabled(off),
         last=last

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from django.conf import settings
 from django.core.management.base import CommandError
 from rich.table import Table
@@ -12,13 +11,11 @@ from rich.table import Table
 from crawlframe.code.registry import Registry
 from crawlframe.errors import UnknownSpider
 from crawlframe.load_spiders import load_spiders
-from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.named_spider import NamedSpider, NamedSpiders
+from crawlservice.config import effective
 from crawlservice.tasks.arguments.spider_arguments import signature
-
-DEFAULTS = msgspec.structs.asdict(SpiderSettings())
 
 
 class Command(ServiceCommand):
@@ -78,5 +75,5 @@ def _verdicts(registry: Registry) -> list[str]:
 
 
 def settings_of(info: SpiderInfo) -> str:
-    own = msgspec.structs.asdict(info.settings)
-    return "\n".join(f"{k} = {v!r}" for k, v in own.items() if v != DEFAULTS[k]) or "defaults"
+    own = effective.changed(effective.of_spider(info))
+    return "\n".join(f"{one.name} = {one.value!r}" for one in own) or "defaults"

@@ -14,6 +14,7 @@ import pytest
 
 from crawlframe.errors import FetchError, PrivateAddress
 from crawlframe.request.request import Request
+from crawlframe.spider.setting_tables import BrowserSettings
 
 from .conftest import Browser, Host, Site, html
 from .names import HERE, THERE
@@ -179,7 +180,7 @@ def page_of(site: Site, forbidden: Forbidden, host: str) -> int:
 def test_what_a_page_loads(hosts: list[Host], site: Site, forbidden: Forbidden, name: str) -> None:
     count = page_of(site, forbidden, name)
     assert count >= 40
-    settings = {"browser_block": [], "browser_settle": 4.0, "timeout": 30.0}
+    settings = {"browser": BrowserSettings(block=(), settle=4.0), "timeout": 30.0}
     strict, lax = map(Browser, hosts)
     strict.fetch(f"{site.url}/", settings)
     time.sleep(1)  # for what is still on its way
@@ -225,7 +226,7 @@ LEADING = {
 def test_where_a_page_leads(hosts: list[Host], site: Site, forbidden: Forbidden, way: str) -> None:
     html(site, "/", LEADING[way].replace("{}", f"http://{THERE}:{forbidden.port}/x"))
     with suppress(FetchError):
-        response = Browser(hosts[0]).fetch(f"{site.url}/", {"browser_settle": 2.0})
+        response = Browser(hosts[0]).fetch(f"{site.url}/", {"browser": BrowserSettings(settle=2.0)})
         assert "root:" not in response.html
     assert forbidden.seen == []
 
@@ -236,7 +237,8 @@ def test_a_name_whose_address_changes(hosts: list[Host], site: Site, forbidden: 
     again = f"setInterval(() => fetch('http://rebind.test:{port}/', {{mode: 'no-cors'}}), 100)"
     html(site, "/", f"<script>{again}</script>")
     place = site.url.replace(HERE, "rebind.test")
-    settings = {"browser_settle": 4.0}  # more than the least time for which a name is kept
+    # More than the least time for which a name is kept.
+    settings = {"browser": BrowserSettings(settle=4.0)}
     strict, lax = map(Browser, hosts)
     strict.fetch(f"{place}/", settings)
     assert forbidden.seen == []

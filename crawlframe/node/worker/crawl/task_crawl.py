@@ -135,7 +135,7 @@ class TaskCrawl:
         own = self.settings
         if self.follow is not None:
             yield SpiderFollow(self.follow)
-        if own.skip_unchanged:
+        if own.reuse.skip_unchanged:
             yield Repeated()
         yield Ended()
         if self.domains:
@@ -184,8 +184,8 @@ class TaskCrawl:
 
     def may_keep(self, outcome: Outcome) -> bool:
         """Whether the page of an outcome is of those that are kept."""
-        if self.settings.keep != "errors":
-            return self.settings.keep == "all" and outcome.verdict.final
+        if self.settings.kept != "errors":
+            return self.settings.kept == "all" and outcome.verdict.final
         if outcome.verdict is Verdict.DONE:  # what the database may refuse is known when written
             return outcome.results.unfit or bool(outcome.results.models)
         return outcome.verdict is Verdict.ERROR
@@ -215,9 +215,9 @@ class TaskCrawl:
         choice = options.proxy or settings.proxy
         if choice is None or choice == DIRECT:
             return ""
-        if settings.ip_concurrency or settings.ip_delay:
+        if settings.ip.limited:
             raise BadRequest(
-                f"request {request.url}: its spider has ip_concurrency or ip_delay, which do not "
+                f"request {request.url}: its spider has limits of IP addresses (ip), which do not "
                 "fit with a proxy"
             )
         session = "" if options.session is None else f"{self.spec.task}.{options.session}"

@@ -135,7 +135,7 @@ class InlineFetch:
             )
             where = limited_at(asked.host, route, via.id if via else 0)
             address = ""
-            if crawl.settings.ip_concurrency or crawl.settings.ip_delay:
+            if crawl.settings.ip.limited:
                 address = await self._downloader.address_of(asked.url)
             permit_of = self._permits.take(crawl, where, seconds, own=own, address=address)
             try:

@@ -103,7 +103,7 @@ class Stages:
             return
         if crawl.budget is not None:
             yield spare_bytes
-        if self._near is not None and own.near_duplicates != "off":
+        if self._near is not None and own.near_duplicates.action != "off":
             yield self._near.fetch
         if own.render == "auto" or way is not Way.PLAIN:
             yield self._rendering.fetch
@@ -138,7 +138,7 @@ class Stages:
             yield partial(robots.fetch, divert=self._side_trips.begin)
         if tdm is not None:
             yield tdm.fetch
-        if own.ip_concurrency or own.ip_delay:
+        if own.ip.limited:
             yield self._addresses.fetch
         yield self._classifier.fetch
         if self._reuse is not None and uses_store:

@@ -43,7 +43,7 @@ class Keeping:
         if response is None:
             return outcome
         reason = _reason(outcome)
-        if crawl.settings.keep == "errors" and (
+        if crawl.settings.kept == "errors" and (
             outcome.reason in NO_ERRORS or (reason and not self._is_due(outcome.task, reason))
         ):
             return outcome
@@ -84,7 +84,7 @@ class Keeping:
             without_hops(outcome.record),
             self._held,
             reason,
-            tentative=not reason and crawl.settings.keep == "errors",
+            tentative=not reason and crawl.settings.kept == "errors",
             size=len(response.body),
             address=response.address,
         )

@@ -81,14 +81,14 @@ class PageReuse:
     async def _find(self, outcome: Outcome, crawl: TaskCrawl, request: Request) -> StoredCopy:
         """What the store has for a request. Where no page is fresh, and another request fetches
         it, the outcome has ended, to look again later."""
-        settings = crawl.settings
+        settings, reuse = crawl.settings, crawl.settings.reuse
         if not is_whole(request, settings):
             return StoredCopy()
         if request.options.save or keeps_page(request.options.actions):
             return StoredCopy()
         outcome.fetch.key = page_key(crawl, request)
         if outcome.fetch.redirects:  # it was looked for before the first of them
-            outcome.fetch.reserved = settings.max_age > 0
+            outcome.fetch.reserved = reuse.max_age > 0
             return StoredCopy()
         browser = (request.downloader or settings.downloader) == BROWSER
         found = await self._source.find(
@@ -98,9 +98,9 @@ class PageReuse:
                 host_of(request.url),
                 outcome.rid,
                 partial(_fits, outcome.rid, crawl),
-                settings.max_age,
-                round(1000 * settings.timeout) + RESERVED_MS if settings.max_age else 0,
-                settings.conditional and not browser,
+                reuse.max_age,
+                round(1000 * settings.timeout) + RESERVED_MS if reuse.max_age else 0,
+                reuse.conditional and not browser,
             )
         )
         outcome.fetch.reserved = found.reserved
@@ -110,7 +110,7 @@ class PageReuse:
             return StoredCopy(waits=True)
         page, body = found.page, found.body
         if page is None or not found.fresh or body is None:
-            return StoredCopy(None, page, body, conditional=settings.conditional and not browser)
+            return StoredCopy(None, page, body, conditional=reuse.conditional and not browser)
         outcome.fetch.budget = None  # nothing is fetched
         outcome.count(STORED)
         response = response_of(page, request, body)
@@ -135,7 +135,7 @@ class PageReuse:
             outcome.count(NOT_MODIFIED)
         elif got.unchanged and got.stored is None:
             outcome.count(SAME_BYTES)
-        if settings.skip_unchanged and request.method == "GET":
+        if settings.reuse.skip_unchanged and request.method == "GET":
             outcome.results.signature = _signature(outcome, crawl, request)
             outcome.results.requests = []
             page = stored.previous
