@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,13 +12,16 @@ from django.utils.translation import gettext
 
 from crawlservice.display import (
     condition_badge,
+    in_words,
     label_chips,
     link_to,
     moment,
+    readable,
     reason_words,
+    sparkline,
     state_badge,
 )
-from crawlservice.display import duration as in_words
+from crawlservice.display import duration as clock_of
 from crawlservice.hosts.host_labels import wait_of
 from crawlservice.tasks.progress.forecast import Forecast
 
@@ -31,7 +33,7 @@ WHO = ("command", "by_itself")  # keys of an action's detail that say who acted 
 @register.filter
 def duration(seconds: float | None) -> str:
     """``75`` -> ``1:15``."""
-    return in_words(seconds)
+    return clock_of(seconds)
 
 
 @register.filter
@@ -41,23 +43,11 @@ def heading(title: Any) -> str:
 
 
 @register.filter
-def compact_json(value: Any) -> str:
-    """On one line."""
-    return json.dumps(value, ensure_ascii=False)
-
-
-@register.filter
 def pairs(values: Mapping[str, Any]) -> str:
     """``{"fields": ["url"], "requests": 3}`` -> ``fields url · requests 3``, without empty texts
     and the keys that say who acted."""
     shown = {key: value for key, value in values.items() if key not in WHO and value != ""}
-    return " · ".join(f"{key.replace('_', ' ')} {_plain(value)}" for key, value in shown.items())
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, list) and all(isinstance(one, str | int | float) for one in value):
-        return ", ".join(map(str, value))
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return " · ".join(f"{key.replace('_', ' ')} {in_words(value)}" for key, value in shown.items())
 
 
 @register.filter
@@ -70,17 +60,14 @@ def delay_in_words(delay: Any) -> str:
     return gettext("{n} s between two requests to a host").format(n=delay)
 
 
-@register.filter
-def pretty_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2)
-
-
 register.simple_tag(label_chips)
 register.filter("linked", link_to)
 register.filter("moment", moment)
-
+register.filter("readable", readable)
+register.filter("in_words", in_words)
 register.filter("state", state_badge)
 register.filter("wait", wait_of)
+register.filter("sparkline", sparkline)
 register.filter("reason", reason_words)
 register.filter("condition", condition_badge)
 

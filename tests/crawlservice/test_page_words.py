@@ -8,10 +8,23 @@ from typing import Any
 import pytest
 from django.utils import translation
 
-from crawlservice.display import reason_words
+from crawlservice.display import in_words, readable, reason_words
 from crawlservice.tasks.progress.outcomes import PHRASES
 from crawlservice.templatetags.crawls import delay_in_words, pairs
 from tests.conftest import CHECKOUT
+from tests.crawlservice.web import texts
+
+DATA = {"name": "Chair", "tags": ["new", "oak"], "sizes": [{"w": 3}, {"h": 0}], "no": None}
+
+
+def test_data_has_no_marks_of_json() -> None:
+    assert in_words(DATA) == "name Chair · tags new, oak · sizes (w 3), (h 0) · no –"
+    page = readable(DATA | {"<b>": "http://x.example/", "deep": [[[[[[[[]]]]]]]]})
+    shown = page.partition("<details")[0]
+    assert "{" not in shown
+    assert "<dt>&lt;b&gt;</dt><dd><a " in shown
+    assert texts(page, "tr") == ["wh", "3–", "–0"]
+    assert "&quot;oak&quot;" in page, "the JSON is below"
 
 
 def test_a_delay() -> None:
@@ -25,7 +38,7 @@ def test_a_delay() -> None:
         ({"command": True}, ""),
         ({"by_itself": True, "requests": 3}, "requests 3"),
         ({"fields": ["url", "name"], "old_name": "a"}, "fields url, name · old name a"),
-        ({"on": True, "to": None, "of": {"a": 1}}, 'on true · to null · of {"a": 1}'),
+        ({"on": True, "to": None, "of": {"a": 1}}, "on true · to – · of a 1"),
     ],
 )
 def test_details_of_actions(detail: dict[str, Any], words: str) -> None:

@@ -186,7 +186,7 @@ def test_the_admin_offers_them(task: Task, tmp_path: Path) -> None:
     client, _ = login_as("operator")
     assert (
         f'{task.pk}/pages.wacz"'
-        in client.get(f"/admin/crawlservice/task/{task.pk}/change/").content.decode()
+        in client.get(f"/admin/crawlservice/task/{task.pk}/pages/").content.decode()
     )
     place = f"/admin/crawlservice/task/{task.pk}"
     answer = client.get(f"{place}/pages.warc")

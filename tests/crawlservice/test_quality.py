@@ -395,7 +395,9 @@ def test_the_page_of_a_task(bad_run: Task) -> None:
     assert "at least 95 %, usually 100 % (by the last 3 good runs)" in " ".join(facts.split())
     assert f"/admin/crawlservice/task/{bad_run.pk - 1}/change/" in page
     assert "http://shop.example/p" in facts
-    part = client.get(f"/admin/crawlservice/task/{bad_run.pk}/quality/")
+    good = f"As many as in the last good run, task {bad_run.pk - 1}"
+    assert good in texts(page, "#cf-numbers p")
+    part = client.get(f"/admin/crawlservice/task/{bad_run.pk}/change/now/")
     assert part.status_code == 286
     answer = client.post(f"/admin/crawlservice/task/{bad_run.pk}/accept/")
     assert answer.status_code == 302

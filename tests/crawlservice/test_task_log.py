@@ -121,19 +121,19 @@ def test_the_api_pages_through_it_and_goes_on(ended_task: Task) -> None:
 def test_the_page_of_the_task_shows_the_newest_first(ended_task: Task) -> None:
     client = log_in_as("viewer")
     page = f"/admin/crawlservice/task/{ended_task.pk}/"
-    empty = client.get(f"{page}change/").content.decode()
+    empty = client.get(f"{page}log/").content.decode()
     assert "The spider has logged and printed nothing." in empty
     add(ended_task, "old", lost=1200)
     add(ended_task, "<b>new", level=logging.WARNING)
-    shown = client.get(f"{page}change/").content.decode()
-    assert [row[1:] for row in rows(shown, "#cf-log tbody tr")] == [
+    shown = client.get(f"{page}log/").content.decode()
+    assert [row[1:] for row in rows(shown, "#cf-tab tbody tr")] == [
         ["WARNING", "<b>newhttp://shop.example/1"],
         ["INFO", "oldhttp://shop.example/1"],
     ]
-    assert texts(shown, "#cf-log .cf-note") == ["1,200 older lines were dropped."]
-    assert client.get(f"{page}log/").status_code == 200  # the last lines may still arrive
+    assert texts(shown, "#cf-tab .cf-note") == ["1,200 older lines were dropped."]
+    assert client.get(f"{page}log/now/").status_code == 200  # the last lines may still arrive
     Task.objects.update(finished_at=timezone.now() - timedelta(minutes=1))
-    assert client.get(f"{page}log/").status_code == 286
+    assert client.get(f"{page}log/now/").status_code == 286
     file = client.get(f"{page}log.txt")
     assert file["Content-Type"] == "text/plain; charset=utf-8"
     assert b"".join(file.streaming_content).decode().splitlines() == [  # type: ignore[attr-defined]

@@ -28,7 +28,7 @@ from crawlservice.accounts.journal import by, record
 from crawlservice.admin.exports.form import CONDITIONS, PARTS, ExportForm
 from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.lookups import DeclaredLookups
-from crawlservice.display import badge, label_chips, moment, pretty, task_link
+from crawlservice.display import badge, label_chips, moment, readable, task_link
 from crawlservice.exports import changes
 from crawlservice.exports.errors import BadExport
 from crawlservice.exports.source import left, state_of, with_newest
@@ -196,7 +196,7 @@ class ExportAdmin(DeclaredLookups):
         return format_html(" ".join(["{}"] * len(found)), *found)
 
     place = column(place_of, "target", _("target"))
-    shown_target = column(pretty, "target", _("target"))
+    shown_target = column(readable, "target", _("target"))
 
     @admin.display(description=_("position"), ordering="position")
     def reached(self, export: Export) -> str:

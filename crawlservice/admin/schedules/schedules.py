@@ -26,12 +26,11 @@ from unfold.decorators import action
 from crawlframe.errors import CrawlframeError
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.accounts.journal import by, record
-from crawlservice.admin.parts.argument_form import text_of
 from crawlservice.admin.parts.columns import Owner, column
 from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.schedules.form import form_for
 from crawlservice.admin.spiders.runs import all_runs, latest_runs, outcome_badge, zone_of
-from crawlservice.display import moment, task_link
+from crawlservice.display import moment, readable, task_link
 from crawlservice.models import DisabledSpider, Run, Schedule
 from crawlservice.scheduling import schedules
 from crawlservice.scheduling.timing import BadTiming, Timing, in_words
@@ -39,7 +38,6 @@ from crawlservice.tasks import submit
 
 TIMES = "admin/crawlservice/schedule/times.html"
 CHOICE = "admin/crawlservice/schedule/choice.html"
-ARGUMENTS = "admin/crawlservice/schedule/arguments.html"
 SHOWN_TIMES = 5
 TIMING = ("cron", "every", "timezone", "enabled")
 
@@ -185,8 +183,7 @@ class ScheduleAdmin(Owner):
 
     @admin.display(description=_("arguments"))
     def told_arguments(self, schedule: Schedule) -> SafeString | str:
-        given = {name: text_of(value) for name, value in sorted(schedule.arguments.items())}
-        return render_to_string(ARGUMENTS, {"given": given}) if given else "-"
+        return readable(schedule.shown_arguments) if schedule.arguments else "-"
 
     @admin.display(description=_("next times"))
     def next_times(self, schedule: Schedule) -> SafeString:
