@@ -147,7 +147,7 @@ def label_chips(labels: Mapping[str, str], place: str) -> SafeString | str:
 
 
 def change_since(now: int, before: int, task: int, *, same: bool) -> SafeString:
-    """How a number differs from that of an earlier task; "" if it does not."""
+    """The change of a number since an earlier task; "" if there is none."""
     if now == before:
         return SafeString("")
     told = _("{n} in task {task}") if same else _("{n} in task {task}, with other arguments")

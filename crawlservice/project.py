@@ -17,9 +17,9 @@ ENV_FILE = "CRAWLFRAME_ENV_FILE"  # environment variable: another file than .env
 
 
 def script() -> Path | None:
-    """The absolute path of the project's manage.py: the one this process was started with; else the
-    nearest one from the working directory upwards; else that of the checkout this package lies in.
-    None outside of any project. Links in the path are kept: a deployment may swap them."""
+    """The absolute path of the project's manage.py: this process was started with it; or it is the
+    nearest from the working directory upwards; or it is in the checkout of this package. None
+    outside of any project. Links in the path are kept: a deployment may swap them."""
     started = Path(sys.argv[0]) if sys.argv else Path()
     if started.name == MANAGE:
         return started.absolute()

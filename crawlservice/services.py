@@ -1,4 +1,4 @@
-"""DjangoServices: what the engine needs, made of Django, Redis and the spiders package."""
+"""DjangoServices: the services of the engine, made of Django, Redis and the spiders package."""
 
 from __future__ import annotations
 

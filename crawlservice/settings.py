@@ -140,7 +140,7 @@ private_directory(VAR_DIR)
 
 DEBUG = _flag("CRAWLFRAME_DEBUG")
 SECRET_KEY = _text("CRAWLFRAME_SECRET_KEY") or secret_key(VAR_DIR)
-# Former keys: what was signed or encrypted with them is still read.
+# Former keys: texts signed or encrypted with them are still read.
 SECRET_KEY_FALLBACKS = _words("CRAWLFRAME_SECRET_KEY_FALLBACKS")
 EXTRA_HOSTS = _words("CRAWLFRAME_ALLOWED_HOSTS")
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *EXTRA_HOSTS]
@@ -155,7 +155,7 @@ EXPORT_DIR = BASE_DIR / (_text("CRAWLFRAME_EXPORT_DIR") or VAR_DIR / "exports")
 # default.
 ARGUMENT_FILES = BASE_DIR / (_text("CRAWLFRAME_ARGUMENT_FILES") or "\0")
 
-PUBLIC_URL = _text("CRAWLFRAME_PUBLIC_URL").rstrip("/")  # what links in messages begin with
+PUBLIC_URL = _text("CRAWLFRAME_PUBLIC_URL").rstrip("/")  # prefix of links in messages
 PROXIES = _number("CRAWLFRAME_PROXIES", 0, least=0)  # in front, with X-Forwarded-For
 HTTPS = _flag("CRAWLFRAME_HTTPS")  # behind a proxy that speaks TLS and sets X-Forwarded-Proto
 if HTTPS:
@@ -215,7 +215,7 @@ DATABASES = {
     **_databases("CRAWLFRAME_DATABASES"),
 }
 DATABASE_ROUTERS = ["crawlservice.connections.routing.AppDatabases"]
-# The team's own, and the other databases of those that have one.
+# The team's own apps, and their other databases.
 APPS, APP_DATABASES = [], {}
 for _app in _apps("CRAWLFRAME_APPS"):
     _name, _, _alias = _app.partition("@")

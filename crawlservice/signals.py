@@ -1,13 +1,13 @@
-"""Signals: what happened to tasks, schedules, nodes and hosts, for Django apps of your own
+"""Signals: events of tasks, schedules, nodes and hosts, for Django apps of your own
 (CRAWLFRAME_APPS).
 
 The leading steward sends them from the outbox, in a thread of its own, at least once: if it dies,
 some are sent again. A receiver that raises is logged, and not called again for that event.
-Receivers get ``event``, a crawlservice.models.Event; those of task_ended also ``task``, ``outcome``
-and ``reason``, those of schedule_failed ``schedule``, those of node_offline and node_back the name
-of the ``node``, those of host_held and host_resumed that of the ``host``, those of quality_failed
-the ``task`` and its ``findings``, those of pages_found and page_gone the ``task`` and ``pages``,
-what the event has of them. The ends of rounds of watches are not sent."""
+Receivers get ``event``, a crawlservice.models.Event. Further arguments: task_ended ``task``,
+``outcome`` and ``reason``; schedule_failed ``schedule``; node_offline and node_back the name of the
+``node``; host_held and host_resumed the name of the ``host``; quality_failed the ``task`` and its
+``findings``; pages_found and page_gone the ``task`` and the event's ``pages``. The ends of rounds
+of watches are not sent."""
 
 from __future__ import annotations
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import importlib
 import logging
+import sys
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -18,7 +20,8 @@ from itemadapter import ItemAdapter
 
 from crawlframe import DropItem, Spider
 from crawlframe.errors import SpiderError
-from crawlframe.items.encode import encode_item
+from crawlframe.items import encode
+from crawlframe.items.encode import encode_item, uses_item_classes
 from crawlframe.items.item_type import ItemType
 from crawlframe.run.outcome import Verdict
 from crawlframe.spider.spider import describe
@@ -331,3 +334,30 @@ def test_a_callback_may_have_the_name_and_an_argument_may_not() -> None:
         item: ClassVar[Any] = Flat
 
     assert describe(Noted).arguments.get("properties", {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "uses"),
+    [
+        ("class House: pass", False),
+        ("from crawlframe import Request, Spider\nfrom dataclasses import dataclass", False),
+        ("class Meta(type):\n    def __getattribute__(cls, name): raise OSError\n"
+         "class House(metaclass=Meta): pass", False),
+        ("from dataclasses import dataclass\n@dataclass\nclass House:\n    rooms: int", True),
+        ("import msgspec\nclass House(msgspec.Struct):\n    rooms: int", True),
+    ],
+)  # fmt: skip
+def test_item_classes_of_imported_files_are_recognised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, uses: bool
+) -> None:
+    monkeypatch.setattr(encode, "LIBRARIES", frozenset())  # pytest has imported them
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "housing.py"
+    file.write_text(text)
+    monkeypatch.delitem(sys.modules, "housing", raising=False)
+    importlib.import_module("housing")
+    try:
+        assert uses_item_classes([file]) is uses
+        assert not uses_item_classes([tmp_path / "other.py"])
+    finally:
+        del sys.modules["housing"]

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import decimal
 import math
+import sys
 import uuid
+from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from crawlframe.base.exact_json import dumps
 from crawlframe.errors import SpiderError
@@ -15,6 +20,8 @@ from crawlframe.items.models import is_model, values_of
 if TYPE_CHECKING:
     from itemadapter import ItemAdapter
 
+# Modules of item classes; the engine itself imports none of them to load spiders.
+LIBRARIES = frozenset({"attr", "itemadapter", "itemloaders", "pydantic", "scrapy"})
 MAX_ITEM = 4 << 20  # bytes of JSON; one item must not block a database transaction
 MAX_NESTED = 250  # levels; deeper JSON ends Python's recursion where it is read
 MAX_BITS = 14_284  # of an integer: more digits are not read by Python
@@ -42,6 +49,30 @@ def item_adapter() -> type[ItemAdapter]:
     # Also for the pipelines of authors.
     ItemAdapter.ADAPTER_CLASSES = (*ItemAdapter.ADAPTER_CLASSES, StructAdapter, ModelAdapter)
     return ItemAdapter
+
+
+def uses_item_classes(files: Iterable[Path]) -> bool:
+    """Whether the modules imported from these files use a library of item classes, or define
+    dataclasses or Structs."""
+    names = {str(file) for file in files}
+    namespaces = [getattr(module, "__dict__", {}) for module in [*sys.modules.values()]]
+    return not LIBRARIES.isdisjoint(sys.modules) or any(
+        _is_item_class(value, namespace["__name__"])
+        for namespace in namespaces
+        if namespace.get("__file__") in names
+        for value in [*namespace.values()]
+    )
+
+
+def _is_item_class(value: object, module: str) -> bool:
+    """Whether it is a dataclass or Struct of this module. Runs no code of authors, such as that of
+    a proxy object or a metaclass."""
+    kind, own = type(value), type.__getattribute__
+    return (
+        issubclass(kind, type)
+        and (issubclass(kind, type(Struct)) or "__dataclass_fields__" in own(value, "__dict__"))
+        and own(value, "__module__") == module
+    )
 
 
 def no_item(thing: Any) -> SpiderError:

@@ -153,6 +153,7 @@ class CodeLoaded(Message, tag="loaded"):
     files: list[str]  # outside the spiders' tree
     unfit: str = ""  # why no worker can run, whatever the spiders are
     checks: dict[str, str] = {}  # spider with check = "recorded" -> digest of its code
+    item_classes: bool = False  # whether items other than dicts may come
 
     @property
     def summary(self) -> LoadedCode:

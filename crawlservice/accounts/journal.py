@@ -1,4 +1,4 @@
-"""The journal: who did what, when, and from where."""
+"""The journal: actions with their user, time and address."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def record(
 
 
 def change(verb: str, how: Callable[[int], None], task_id: int, **who: Any) -> None:
-    """Changes a task with ``how(task_id)`` and records it. Raises what ``how`` raises.
+    """Changes a task with ``how(task_id)`` and records it. Raises the errors of ``how``.
 
     A FrontierError is recorded too: by then the task was changed in the database."""
     try:

@@ -15,8 +15,9 @@ OF_ONE = 64  # bits of an IPv6 address that a provider assigns; the customer cho
 
 
 class ClientAddress:
-    """Sets REMOTE_ADDR to what the outermost of our proxies saw. Each proxy appends its client's
-    address to X-Forwarded-For; anything further left was sent by the client and may be forged."""
+    """Sets REMOTE_ADDR to the address that the outermost of our proxies saw. Each proxy appends its
+    client's address to X-Forwarded-For; anything further left was sent by the client and may be
+    forged."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -43,8 +44,8 @@ def check_proxies(app_configs: Any, **_: Any) -> list[CheckMessage]:
 
 
 def place_of(request: HttpRequest) -> str | None:
-    """The key by which failed logins are counted: an IPv4 address, or the network that an IPv6
-    customer owns. None if the address is unknown."""
+    """The key to count failed logins by: an IPv4 address, or the network that an IPv6 customer
+    owns. None if the address is unknown."""
     address = _address(request.META.get("REMOTE_ADDR", ""))
     if not address:
         return None

@@ -1,4 +1,4 @@
-"""Roles: groups of permissions, and who may do what to a task."""
+"""Roles: groups of permissions, and the rights of users over a task."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def make_keeper(user: AbstractUser, keeps: bool) -> None:
 
 
 def may_give(giver: User, role: str) -> bool:
-    """Whether the giver may give this role: nobody gives rights that they do not have."""
+    """Whether the giver may give this role: users only give rights that they have."""
     if giver.is_superuser:
         return True
     return role != SUPERUSER and _named(ROLES.get(role, ())) <= giver.get_all_permissions()

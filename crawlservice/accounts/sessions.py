@@ -33,7 +33,7 @@ def sessionless(view: View) -> View:
 
 
 class IdleSessions:
-    """Middleware; it comes after those of sessions and authentication."""
+    """Middleware; it comes after the middleware of sessions and of authentication."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -56,7 +56,7 @@ class IdleSessions:
 @receiver(user_logged_in)
 def _logged_in(request: HttpRequest | None, **_: Any) -> None:
     session = getattr(request, "session", None)
-    if session is not None:  # the user's earlier session goes on under a new key
+    if session is not None:  # the user's earlier session continues under a new key
         session[BEGAN] = session[ACTIVE] = int(time.time())
 
 

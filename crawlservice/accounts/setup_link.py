@@ -28,7 +28,7 @@ LIFE = timedelta(hours=24)
 
 
 def is_needed() -> bool:
-    """Whether there is no active superuser, so that nobody could create users."""
+    """Whether there is no active superuser, so that no user could create others."""
     return not User.objects.filter(is_superuser=True, is_active=True).exists()
 
 

@@ -1,4 +1,4 @@
-"""Tokens, by which programs log in. A token is shown once, when it is made; its digest is
+"""Tokens with which programs log in. A token is shown once, when it is made; its digest is
 stored."""
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Alerts: finds what needs somebody, and notifies those that the rules name."""
+"""Alerts: finds conditions that need a person, and notifies the targets that rules name."""

@@ -28,7 +28,7 @@ from crawlservice.models import (
     Severity,
 )
 
-GATHER_SPAN = timedelta(seconds=10)  # so that what happens together is one message
+GATHER_SPAN = timedelta(seconds=10)  # so that simultaneous alerts are one message
 SENDABLE = Q(next_at__isnull=False, target__enabled=True)
 
 
@@ -61,7 +61,7 @@ def _announce(number: int, now: datetime) -> None:
 
 
 def _batches(rule: AlertRule, alerts: dict[int, Alert], now: datetime) -> list[Batch]:
-    """Adds to ``alerts`` those that are over and were not yet reported to be."""
+    """Adds to ``alerts`` the resolved alerts whose end was not yet reported."""
     told = dict(
         AlertNotice.objects.filter(rule=rule, over=False).values_list("alert_id", "reported_at")
     )
@@ -114,7 +114,7 @@ def _write(
 
 
 def _untold(rule: AlertRule, target: AlertTarget, batch: Batch, now: datetime) -> Batch:
-    """What of it no other rule has reported to this target."""
+    """The part of a batch that no other rule has reported to this target."""
     numbers = [*batch.new, *batch.again, *batch.over]
     known = AlertReport.objects.filter(target=target, alert__in=numbers)
     told = {pk: (at, over) for pk, at, over in known.values_list("alert", "reported_at", "over")}
@@ -151,8 +151,8 @@ def _finish(rule: AlertRule, numbers: Iterable[int]) -> None:
 
 
 def _forget_disabled() -> None:
-    """What a rule reported before it was disabled is not reported to be over when it is enabled
-    again."""
+    """Drops the reports of disabled rules: the end of these alerts is not reported when the rule
+    is enabled again."""
     rows = AlertNotice.objects.filter(over=False, rule__enabled=False)
     if rows.exists():
         rows.filter(~Q(alert__resolved_at=None)).update(over=True)
@@ -204,8 +204,8 @@ class Batch:
 
 
 def wants(rule: AlertRule, alert: KnownAlert) -> bool:
-    """Whether the alert is one of those that the rule is about. A rule that names spiders, hosts or
-    labels wants only what concerns one of each."""
+    """Whether the rule is about this alert. A rule that names spiders, hosts or labels wants only
+    alerts that concern one of each."""
     if alert.severity < rule.least_severity or (rule.kinds and alert.kind not in rule.kinds):
         return False
     threshold = rule.thresholds.get(alert.kind)
@@ -232,8 +232,8 @@ def is_quiet(start: time | None, end: time | None, zone: str, now: datetime) -> 
 def decide(
     rule: AlertRule, alerts: Iterable[KnownAlert], last: Mapping[str, datetime], now: datetime
 ) -> list[Batch]:
-    """The messages to be made now. ``alerts``: the open ones, and those that are over of which the
-    rule has reported and not yet said so. ``last``: by condition, the time of its last message."""
+    """The messages to be made now. ``alerts``: open alerts, and resolved alerts whose end was not
+    reported by the rule. ``last``: by condition, the time of its last message."""
     quiet = is_quiet(rule.quiet_from, rule.quiet_until, rule.timezone, now)
     by_kind: defaultdict[str, list[KnownAlert]] = defaultdict(list)
     for alert in alerts:

@@ -66,8 +66,8 @@ def outgoing(target: AlertTarget, **message: Any) -> Outgoing:
 
 
 def send(node: Settings, message: Outgoing) -> tuple[str, str]:
-    """One attempt, which may take half a minute. Returns why it did not arrive, or "", and what the
-    target answered."""
+    """One attempt, which may take half a minute. Returns why the message did not arrive, or "", and
+    the target's answer."""
     if message.kind == AlertTarget.Kind.MAIL:
         return _mail(message)
     if message.kind == AlertTarget.Kind.WEBHOOK:
@@ -171,7 +171,7 @@ def set_address(target: AlertTarget, kind: str, address: str, webhook: Webhook |
 
 
 def native(address: str) -> str:
-    """The address as apprise reads it. It knows those that other services give out itself."""
+    """The address as apprise reads it. Apprise knows the addresses that other services give out."""
     if match := _DINGTALK.fullmatch(address):
         token, secret = match.groups()
         return f"dingtalk://{secret}@{token}" if secret else f"dingtalk://{token}"
@@ -206,7 +206,7 @@ def _mail_addresses(text: str) -> list[str]:
 
 
 def _service(address: str) -> str:
-    """What is shown of the address of a service."""
+    """The part of a service's address that is shown."""
     # Imported here: apprise is an extra, and takes memory.
     from crawlservice.alerts.services import check
 

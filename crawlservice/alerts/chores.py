@@ -42,7 +42,7 @@ def _running(counts: Mapping[int, Counts | None]) -> list[RunningTask]:
 
 
 class Alerts:
-    """Those of one leader."""
+    """The alerts of one leader: found, notified and forgotten."""
 
     def __init__(self, steward: ChoreContext) -> None:
         def sender() -> Work:

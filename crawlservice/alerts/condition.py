@@ -1,5 +1,5 @@
-"""Condition: what opens an alert. Each kind is one module of ``conditions/``, or of an installed
-package (docs/howto/alerts.md)."""
+"""Condition: a state that opens an alert. Each kind is one module of ``conditions/``, or of an
+installed package (docs/howto/alerts.md)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Alarm:
-    """Something has a condition. ``subject`` identifies it; an open alert of the same condition and
-    subject goes on. ``since``: when it began. ``facts``: JSON, for sentence and link. ``value``:
-    compared with thresholds; None: there is none. ``task``: its labels are those of the alert."""
+    """A subject that has a condition. ``subject`` identifies it; an open alert of the same
+    condition and subject continues. ``since``: its start. ``facts``: JSON, for sentence and link.
+    ``value``: compared with thresholds; None: there is none. ``task``: gives the alert its
+    labels."""
 
     kind: str
     subject: str
@@ -35,7 +36,7 @@ class Alarm:
     spider: str = ""
     host: str = ""
     task: int | None = None
-    severity: Severity | None = None  # None: that of its condition
+    severity: Severity | None = None  # None: as its condition
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class ServiceView:
         return self.connect()
 
     def floor(self, kind: str) -> float:
-        """The value from which a condition is found: an open alert goes on a little below the
+        """The value from which a condition is found: an open alert continues a little below the
         threshold, so that it does not come and go."""
         return self.least[kind] * HYSTERESIS
 
@@ -97,7 +98,7 @@ class Condition:
     redis.RedisError, FrontierError and django.db.Error: then nothing changes.
 
     ``sentence`` and ``link`` get the facts of an alert, maybe of another release: a KeyError is
-    answered with the title. ``link`` is the path of the page of the cause; "": that of the alert.
+    answered with the title. ``link`` is the path of the page of the cause; "": the alert's page.
     ``threshold`` is None if it is either there or not. ``urgency``: among conditions of the same
     severity, the lower is listed first."""
 
@@ -109,7 +110,7 @@ class Condition:
     link: Callable[[Facts], str] = lambda facts: ""
     threshold: Threshold | None = None
     urgency: int = 100
-    # Who looks. What the web finds is found although no node leads.
+    # The process that looks. The web finds its conditions although no node leads.
     by_leader: bool = True
     by_web: bool = False
 

@@ -1,4 +1,4 @@
-"""Needs: what needs somebody now, for the top of the dashboard."""
+"""Needs: the open alerts, errors and findings for the top of the dashboard."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Needs:
 
 @ttl_cache(seconds=1)
 def snapshot() -> Needs:
-    """What needs somebody now. Raises django.db.Error."""
+    """The needs of this moment. Raises django.db.Error."""
     now = clock.now()
     schedules = Schedule.objects.filter(enabled=True, next_at__isnull=False).order_by("next_at")
     rows = Alert.objects.filter(OPEN).order_by("-severity", "since", "pk")
@@ -108,7 +108,8 @@ def snapshot() -> Needs:
 
 
 def _distinct(alerts: Sequence[Alert]) -> list[Alert]:
-    """Without those that say of a task only that its quality failed, which another one says."""
+    """The alerts without the repeated ones: of a task whose quality failed, another alert says
+    more."""
     tasks = {_fact(alert, "task") for alert in alerts if alert.kind == "quality"}
     return [
         alert

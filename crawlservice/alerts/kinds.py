@@ -1,4 +1,4 @@
-"""The conditions that can be found, and what rules may say about them."""
+"""The conditions that can be found, and the thresholds that rules may set."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class LeaderWatch:
                 connection.close()
 
     def tick(self) -> None:
-        """Looks once; sends what is due while no node does. Raises django.db.Error."""
+        """Looks once; sends due messages while no node does. Raises django.db.Error."""
         now = clock.now()
         if look(now) and announcements.announce(now):
             self._sender.ensure_running()

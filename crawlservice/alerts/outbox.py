@@ -32,14 +32,14 @@ OUTBOX = Outbox(AlertMessage.objects.select_related("target"), "target", "sent_a
 
 
 def send_again(message: AlertMessage) -> None:
-    """Sends it again as if it were new, with another key: its receiver may know the last one.
-    Raises django.db.Error."""
+    """Sends a message again as if it were new, with another key: its receiver may know the last
+    key. Raises django.db.Error."""
     OUTBOX.send_again(message, reply="", key=uuid4())
 
 
 def test(target: AlertTarget) -> tuple[str, str]:
-    """Sends a test message now. Returns why it did not arrive, or "", and what the target answered.
-    It is listed with the others. Raises django.db.Error."""
+    """Sends a test message now, which is listed with the others. Returns why it did not arrive, or
+    "", and the target's answer. Raises django.db.Error."""
     with translation.override("en"):
         title = "[Crawlframe] test"
         text = f"This is a test of the alert target {target.name}. Nothing is wrong."

@@ -1,4 +1,4 @@
-"""RuleFields: what a rule and a target may contain, checked for forms, the API and the command."""
+"""RuleFields: the fields of a rule and of a target, checked for forms, the API and the command."""
 
 from __future__ import annotations
 

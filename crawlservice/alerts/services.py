@@ -1,7 +1,7 @@
 """Services: messages to chat and push services, through apprise (the extra ``crawlframe[alerts]``).
 
-Only services that are reached by HTTP are allowed, and their connections are made as those of
-webhooks: to public addresses, without redirects."""
+Only services that are reached by HTTP are allowed, and their connections are made as for webhooks:
+to public addresses, without redirects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ for _name, _level in (("apprise", logging.WARNING), ("urllib3", logging.INFO)):
 logging.getLogger("apprise").propagate = False
 
 ANSWER_CHARS = 200  # characters shown of an answer
-# Those that send by HTTP and nothing else. Others would open sockets, files or programs.
+# Services that send by HTTP and nothing else. Others would open sockets, files or programs.
 SCHEMES = frozenset({
     "bark", "barks", "dingtalk", "discord", "fcm", "feishu", "flock", "gchat", "googlechat",
     "gotify", "gotifys", "ifttt", "join", "json", "jsons", "lark", "line", "mattermost", "mmost",
@@ -72,7 +72,7 @@ def check(address: str) -> None:
 def send(
     node: Settings, address: str, title: str, text: str, severity: Severity
 ) -> tuple[str, str]:
-    """One attempt. Returns why it did not arrive, or "", and what the service answered."""
+    """One attempt. Returns why the message did not arrive, or "", and the service's answer."""
     try:
         check(address)
     except (BadRule, ConfigError) as error:
@@ -101,7 +101,7 @@ def send(
 
 
 class _Answers(threading.local):
-    """What the service of this thread has answered. ``adapter`` is None outside of ``send``."""
+    """The answers of this thread's service. ``adapter`` is None outside of ``send``."""
 
     adapter: HTTPAdapter | None = None
     last: requests.Response | None = None
@@ -112,7 +112,7 @@ _answers = _Answers()
 
 
 class _KeepingAdapter(CheckedAdapter):
-    """Keeps what is answered."""
+    """An adapter that keeps the answers."""
 
     def send(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""State: opens, renews and ends the alerts of what was found, and records what people decide."""
+"""State: opens, renews and ends alerts, and records the decisions of people about them."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class AlertResolved(CrawlframeError):
 def record(
     found: Mapping[str, Iterable[Alarm | Unknown]], least: Mapping[str, float], now: datetime
 ) -> None:
-    """Opens alerts for what is new, renews those that last, and resolves those of the conditions in
-    ``found`` that are over. A value opens an alert only from ``least`` on. In any process; two at
-    once open an alert once. Raises django.db.Error."""
+    """Opens new alerts, renews lasting ones, and resolves alerts of the conditions in ``found``
+    that are over. A value opens an alert only from ``least`` on. In any process; two at once open
+    an alert once. Raises django.db.Error."""
     open_ = {(a.kind, a.subject): a for a in Alert.objects.filter(OPEN, kind__in=[*found])}
     new: list[Alarm] = []
     changed: list[tuple[Alert, Alarm]] = []
@@ -149,9 +149,9 @@ def get_open(number: int) -> Alert:
 
 
 def acknowledge(numbers: Collection[int], who: Mapping[str, Any]) -> int:
-    """Records that somebody looks after these open alerts: they are not reported again until
-    they are over. ``who``: as for the journal. Returns how many were not acknowledged before.
-    Raises django.db.Error."""
+    """Records that a person looks after these open alerts: they are not reported again until they
+    are over. ``who``: as for the journal. Returns how many were not acknowledged before. Raises
+    django.db.Error."""
     user = who.get("user")
     rows = _open(numbers).filter(acknowledged_at=None)
     by = user.pk if user is not None and user.is_authenticated else None
@@ -168,8 +168,8 @@ def withdraw(numbers: Collection[int], who: Mapping[str, Any]) -> int:
 
 
 def silence(numbers: Collection[int], hours: float, now: datetime, who: Mapping[str, Any]) -> int:
-    """For this many hours these open alerts are not reported, and "What needs me" leaves them
-    out. Returns how many. Raises django.db.Error."""
+    """Silences open alerts for this many hours: they are not reported, and "What needs me" leaves
+    them out. Returns how many. Raises django.db.Error."""
     until = now + timedelta(hours=hours)
     return _decide(
         "silence alert", _open(numbers), {"silenced_until": until}, who, until=until.isoformat()
@@ -203,9 +203,9 @@ def word(alert: Alert, now: datetime) -> str:
 
 
 def find(view: ServiceView, *, by_web: bool = False) -> Found:
-    """What is there now, by condition, of those that the leader finds, or the web;
+    """Present subjects by condition, of the conditions that the leader finds, or the web;
     MAX_SUBJECTS of each, and Unknown if there are more. A condition that fails, as without Redis,
-    is missing: it is unknown whether it is there. What only the web finds is not there, because a
+    is missing: its state is unknown. Conditions that only the web finds are absent, because a
     leader asks. Raises django.db.Error."""
     found: Found = {}
     for name, condition in conditions().items():

@@ -21,7 +21,7 @@ def latest_runs(kind: str, outcome: Task.Outcome, now: datetime) -> Iterable[Tas
     """The latest run of each spider with the same arguments, if it ended so."""
     rows = Task.objects.filter(outcome=outcome).order_by("-pk")
     ended = rows.values_list("pk", "spider", "arguments_hash", "finished_at")
-    # Those that have an alert are looked at however many others came later.
+    # Tasks that have an alert are looked at however many others came later.
     facts = Alert.objects.filter(OPEN, kind=kind).values_list("facts", flat=True)
     known = [one["task"] for one in facts if isinstance(one, dict) and "task" in one]
     looked_at = {row[0]: row for row in (*ended[:LOOKED_AT], *ended.filter(pk__in=known))}

@@ -22,7 +22,7 @@ TITLE = 200
 
 
 def sentence(alert: Alert) -> str:
-    """What is the matter, in one sentence."""
+    """The cause of an alert, in one sentence."""
     facts = _facts(alert)
     known = conditions().get(alert.kind)
     if known is None:  # of a package that is not installed here
@@ -39,7 +39,7 @@ def title_of(kind: str) -> str:
 
 
 def place(alert: Alert) -> str:
-    """The path of the page of its cause; that of the alert if there is none."""
+    """The path of the page of its cause; of the alert's page if there is none."""
     known = conditions().get(alert.kind)
     with suppress(KeyError, TypeError, ValueError):
         if known is not None and (path := known.link(_facts(alert))):

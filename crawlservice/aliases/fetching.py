@@ -56,8 +56,8 @@ class HostBusy(CrawlframeError):
 
 class PoliteFetch:
     """Fetches for ``verify``, in one event loop, each with a permit of the frontier. ``delay``:
-    seconds between two fetches of a host, at least. ``ordered``: what is ordered for hosts, as
-    ``ordered_for`` returns it."""
+    seconds between two fetches of a host, at least. ``ordered``: the orders for hosts, as
+    ``ordered_for`` returns them."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class PoliteFetch:
 
 
 def ordered_for(hosts: Iterable[str]) -> dict[str, Ordered]:
-    """What operators have ordered for these hosts."""
+    """The orders of operators for these hosts."""
     rows = Host.objects.filter(ORDERED, name__in=[*hosts])
     return {row.name: Ordered(row.paused, row.delay or 0.0) for row in rows}
 
@@ -190,7 +190,7 @@ def _sample(row: dict[str, Any], body: bytes) -> Sample | None:
         request = Request(read_head(bytes(row["record"])).url)
     except BadRequest:
         return None
-    if headers.get("rendered"):  # what a browser shows depends on when it was read
+    if headers.get("rendered"):  # a page in a browser depends on the moment it is read
         return None
     if not _is_fit(request.url):
         return None

@@ -1,4 +1,4 @@
-"""Rules: those that are known, and what becomes of them."""
+"""Rules: the known alias rules, and their states."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from crawlservice.connections import clock
 from crawlservice.models import AliasRule
 
 AT_ONCE = 16  # hosts whose rules are verified at a time
-LOOK_SECONDS = 5.0  # seconds after which what operators have ordered is read again
+LOOK_SECONDS = 5.0  # seconds after which the orders of operators are read again
 State = AliasRule.State
 
 
@@ -58,16 +58,16 @@ def known(origins: Collection[str], states: Collection[str]) -> list[Rule]:
 
 @transaction.atomic
 def note(found: LearnedRule) -> AliasRule | None:
-    """Records a rule that was learned, or what was learned of one that is known. Pages that speak
-    against a verified rule make it a proposal again. Returns the row of a rule that is to be
-    verified; None if it is not, because it is verified or was refused before."""
+    """Records a rule that was learned, or new evidence about a known rule. Pages that speak
+    against a verified rule make it a proposal again. Returns the row if the rule is to be
+    verified; None if it is verified or was refused before."""
     _, new = AliasRule.objects.get_or_create(
         key=key_of(found.rule),
         defaults={
             "origin": found.rule.origin, "kind": found.rule.kind, "rule": _stored(found.rule)
         },
     )  # fmt: skip
-    # Locked, because somebody may revoke or forget it just now.
+    # Locked, because an operator may revoke or forget it just now.
     row = AliasRule.objects.select_for_update().filter(key=key_of(found.rule)).first()
     if row is None or row.state in (State.REFUTED, State.REVOKED):
         return None
@@ -83,8 +83,8 @@ def note(found: LearnedRule) -> AliasRule | None:
 
 
 def decide(row: AliasRule, verdict: AliasVerdict) -> AliasRule | None:
-    """Records what verification has found, unless the rule was revoked meanwhile. Returns the row
-    as it is then; None if it was forgotten."""
+    """Records the result of a verification, unless the rule was revoked meanwhile. Returns the
+    changed row; None if it was forgotten."""
     with transaction.atomic():
         locked = AliasRule.objects.select_for_update().filter(pk=row.pk).first()
         if locked is None or locked.state != State.PROPOSED:
@@ -136,7 +136,7 @@ class Learned:
 
 
 def propose(where: Where) -> Learned:
-    """Learns from kept pages, and records what was found. Raises ArgumentError."""
+    """Learns rules from kept pages, and records them. Raises ArgumentError."""
     found_pages = [*samples(where)]
     origins = {origin_of(sample.url) for sample in found_pages}
     states = State
@@ -160,8 +160,8 @@ def check(
     pairs: int = PAIRS,
     delay: float = DELAY,
 ) -> Iterator[AliasRule]:
-    """Verifies what waits, the rules of one host one after the other and up to ``AT_ONCE`` hosts at
-    a time, with up to ``pairs`` pairs of URLs each. Yields each rule as it is then, unless it was
+    """Verifies the waiting rules, one rule of a host after the other and up to ``AT_ONCE`` hosts at
+    a time, with up to ``pairs`` pairs of URLs each. Yields each changed rule, unless it was
     forgotten. Raises RedisError."""
     hosts = [host_of(found.rule.origin + "/") for _, found in learned.waiting]
     with asyncio.Runner() as runner:

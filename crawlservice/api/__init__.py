@@ -1,1 +1,1 @@
-"""The HTTP API: what the admin can do, for programs. See docs/api.md."""
+"""The HTTP API: the functions of the admin, for programs. See docs/api.md."""

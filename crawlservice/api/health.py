@@ -28,7 +28,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
 @sessionless
 def readyz(request: HttpRequest) -> JsonResponse:
     """200 when work can be accepted: the database has the tables of this version, Redis answers and
-    belongs to it, and its era is whole (what was lost has been restored). Nodes are not checked:
+    belongs to it, and its era is whole (lost data has been restored). Nodes are not checked:
     submitted tasks wait for them."""
     return _answer(
         {

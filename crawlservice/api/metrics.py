@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: the work of the cluster, and what each node publishes."""
+"""Metrics for Prometheus: the work of the cluster, and the state of each node."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _may_read(request: HttpRequest) -> bool:
 
 
 class Cluster(Collector):
-    """The metrics of a scrape. Those of a server that is unreachable are left out, not zero."""
+    """The metrics of a scrape. Metrics of an unreachable server are left out, not zero."""
 
     def collect(self) -> Iterable[Metric]:
         up = GaugeMetricFamily("crawlframe_up", "1: it answers", labels=["server"])

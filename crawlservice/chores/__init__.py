@@ -1,1 +1,1 @@
-"""Chores: what the steward does by the clock, each registered by its feature."""
+"""Chores: periodic work of the steward, each registered by its feature."""

@@ -17,8 +17,8 @@ from crawlframe.conf import Settings
 from crawlframe.frontier import Counts, Frontier
 from crawlservice.models import Installation
 
-# Each has a module ``chores`` with CHORES. In the order of a round: what the leading steward needs
-# first, then the tasks, whose counts others use.
+# Each has a module ``chores`` with CHORES. In the order of a round: the needs of the leading
+# steward first, then the tasks, whose counts others use.
 FEATURES = (
     "steward",
     "tasks",
@@ -44,7 +44,7 @@ def chores() -> list[Chore]:
 
 
 def used(asked: Iterable[Chore]) -> set[str]:
-    """The names of those of the chores that have something to do. Raises django.db.Error."""
+    """The names of the chores that have something to do. Raises django.db.Error."""
     names, columns = set[str](), dict[str, ExpressionWrapper[Any]]()
     for chore in asked:
         if chore.used is None:
@@ -106,13 +106,13 @@ class Chore:
     period: float = 0.0
     # The leading steward does it, if it is not to be done on every node.
     everywhere: bool = False
-    # The others that the leader does are not done in a round in which it fails …
+    # If it fails, the leader's other chores are not done in that round …
     needed: bool = False
     # … but these.
     independent: bool = False
     # The work is recreated whenever the steward becomes the leader.
     each_term: bool = False
-    # Rows without which there is nothing to do. One query asks for those of all chores.
+    # Rows without which there is nothing to do. One query asks for the rows of all chores.
     used: Callable[[], Iterable[QuerySet[Any]]] | None = None
 
 
@@ -132,8 +132,8 @@ class Job:
         return self._work
 
     def run(self, context: ChoreContext, used: bool = True) -> None:
-        """Does a round, if it is time. Of a chore that is used no more, one round is done, to
-        remove what it has left elsewhere. May raise anything."""
+        """Does a round, if it is time. A chore that is used no more gets one further round, to
+        remove its traces elsewhere. May raise anything."""
         now, before = time.monotonic(), self._used
         if now < self._next or not (used or before):
             return
@@ -148,6 +148,6 @@ class Job:
             self._work = None
 
     def stop(self) -> None:
-        """Ends what the work holds; what it knows stays."""
+        """Releases the resources of the work; its knowledge stays."""
         if isinstance(self._work, Stops):
             self._work.stop()

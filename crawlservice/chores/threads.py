@@ -1,5 +1,5 @@
-"""Threads of chores: what may take long is done apart from the steward's rounds, which must not
-wait for it."""
+"""Threads of chores: long work is done apart from the steward's rounds, which must not wait for
+it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RETRY = 1.0  # seconds to the next step if the service's database does not answe
 
 
 class Work(ABC):
-    """The work of one thread, in which it is made, done and closed."""
+    """The work of one thread, which makes, does and closes it."""
 
     @abstractmethod
     def step(self) -> float | None:
@@ -30,7 +30,7 @@ class Work(ABC):
         raise anything; after django.db.Error and LedgerAway it is called again."""
 
     def close(self) -> None:  # noqa: B027 - most hold nothing
-        """Releases what it holds, if anything. May raise anything."""
+        """Releases its resources, if any. May raise anything."""
 
 
 class ChoreThread:

@@ -1,5 +1,5 @@
-"""Start-up checks of Redis and the database: what would break the guarantees is refused
-(ConfigError), what weakens them is a warning. Both say what to do."""
+"""Start-up checks of Redis and the database: a setting that would break the guarantees is refused
+(ConfigError), one that weakens them is a warning. Both name the fix."""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ RIGHTS = (
     "+eval +evalsha +script|load +script|exists +time +info +bgrewriteaof "
     "+command +cluster|slots +cluster|shards"
 )
-# What every verb of the frontier does: it runs a script that writes, after sending its text if
-# needed.
+# Every verb of the frontier runs a script that writes, after sending its text if needed.
 TRIAL = "redis.call('SET', KEYS[1], 1, 'PX', 1) return 1"
 FORBIDDEN = re.compile(r"unknown command|user executing the script|ACL failure")
 
 
 def check_redis(client: Redis, prefix: str = "cf") -> list[str]:
     """Returns the warnings about the server behind ``client``, or about every primary of a cluster.
-    ``prefix`` is that of our keys. Raises ConfigError."""
+    ``prefix``: of our keys. Raises ConfigError."""
     if isinstance(client, RedisCluster):
         servers = [client.get_redis_connection(node) for node in client.get_primaries()]
         warnings = [warning for server in servers for warning in _check_server(server, member=True)]
@@ -50,12 +49,12 @@ def check_redis(client: Redis, prefix: str = "cf") -> list[str]:
 
 
 def rights(prefix: str) -> str:
-    """The ACL rules that our Redis user needs. ``prefix`` is that of our keys."""
+    """The ACL rules that our Redis user needs. ``prefix``: of our keys."""
     return f"~{prefix}:* {RIGHTS}"
 
 
 def missing_right(error: RedisError, prefix: str = "cf") -> str:
-    """The message for an error by which Redis denies us a right; "" for any other error."""
+    """The message for an error if Redis denies us a right; "" for any other error."""
     if isinstance(error, NoPermissionError) or FORBIDDEN.search(str(error)):
         return (
             f"Redis forbids what is needed: {error}; this is enough: "

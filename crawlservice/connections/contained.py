@@ -29,8 +29,8 @@ TOO_MUCH = "54"  # class of PostgreSQL errors: a limit of the program is exceede
 
 
 class Failures:
-    """Those of this process: of each row the times of its failures, and the last one as text. May
-    be used by several threads."""
+    """Failures of this process: of each row the times of its failures, and the text of the latest.
+    May be used by several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -53,7 +53,7 @@ class Failures:
             return sum(len(times) for times, _ in self._lately().values())
 
     def named(self) -> list[str]:
-        """What has failed just now, and why."""
+        """Rows that failed just now, with the reason."""
         since = time.monotonic() - FRESH_SECONDS
         with self._lock:
             return [text for times, text in self._rows.values() if times[-1] > since][:MAX_FAILURES]
@@ -77,8 +77,8 @@ def text_of(error: Exception) -> str:
 @contextmanager
 def contained(what: str) -> Iterator[list[Exception]]:
     """Notes the exception of its block, which works on ``what``, and continues behind it; then the
-    list has it. Raises EraChanged, lost connections, and any other one if a server does not answer
-    or a transaction of the caller is broken: other rows would fail for the same reason."""
+    list has it. Raises EraChanged, lost connections, and any other error if a server does not
+    answer or a transaction of the caller is broken: other rows would fail for the same reason."""
     failed: list[Exception] = []
     try:
         yield failed

@@ -32,7 +32,7 @@ from crawlframe.errors import ConfigError, TablesMissing
 from crawlservice.connections.checks import check_database
 from crawlservice.connections.routing import ASIDE
 
-MENDS = {  # kind of database -> words of a failure -> what to do
+MENDS = {  # kind of database -> words of a failure -> the fix
     "sqlite": {
         "readonly database|unable to open|Permission denied|Read-only file system|No such file": (
             "make it and its directory writable, or set CRAWLFRAME_VAR_DIR"
@@ -82,7 +82,7 @@ def _make_file(path: Path) -> None:
         return
     aside = path.with_name(f"{path.name}.new")
     with one_migrates():
-        if path.exists():  # nobody has opened it before
+        if path.exists():  # it has never been opened before
             return
         for part in ("", "-wal", "-shm", "-journal"):  # of a first start that was killed
             Path(f"{aside}{part}").unlink(missing_ok=True)
@@ -150,7 +150,7 @@ def one_migrates() -> Iterator[None]:
 
 
 def hint(reason: str) -> str:
-    """What to do about a failure of the database, to append to its ``reason``; "" if unknown."""
+    """The fix for a failure of the database, to append to its ``reason``; "" if unknown."""
     mends = MENDS.get(connection.vendor, {}).items()
     return next((f"; {what}" for words, what in mends if re.search(words, reason)), "")
 

@@ -20,7 +20,7 @@ CHECK = 5.0  # seconds between two checks whether Redis still belongs to this in
 REREAD = 60.0  # seconds until the id is read from the database again; it hardly ever changes
 
 # Per process, because a connection is never used after a fork; and per thread, because a frontier
-# counts its calls: two at once would look as if Redis had lost one, and begin an era.
+# counts its calls: two at once would look as if Redis had lost one, and start an era.
 _frontiers: dict[tuple[int, int], Frontier] = {}
 _next_check: dict[tuple[int, int], float] = {}
 _known: dict[tuple[int, int], tuple[str, float]] = {}  # the id of the database, and until when

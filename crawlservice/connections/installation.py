@@ -36,7 +36,7 @@ def of_database() -> str:
         return ""
     row = Installation.objects.first()
     if row is None and connection.in_atomic_block:
-        return ""  # what is made here may be rolled back
+        return ""  # a row that is made here may be rolled back
     if row is None:
         Installation.objects.bulk_create([Installation()], ignore_conflicts=True)
         row = Installation.objects.get()
@@ -44,8 +44,8 @@ def of_database() -> str:
 
 
 def check(frontier: Frontier, known: str = "") -> str:
-    """Returns the id of this database. A Redis that belongs to none is assigned to this one.
-    ``known``: what this returned before; while Redis agrees, the database is not queried.
+    """Returns the id of this database. A Redis that belongs to no database is assigned to it.
+    ``known``: the id returned before; while Redis agrees, the database is not queried.
 
     Raises OtherInstallation, redis.RedisError and django.db.Error."""
     theirs = frontier.eras.installation()
@@ -85,7 +85,7 @@ def check_key() -> str:
 
 
 def keep_key() -> None:
-    """Makes our SECRET_KEY the one of this database. Raises django.db.Error."""
+    """Records our SECRET_KEY as this database's key. Raises django.db.Error."""
     Installation.objects.update(key_check=seal(KEY_CHECK))
 
 
@@ -102,9 +102,9 @@ def living(frontier: Frontier) -> list[str]:
 
 
 def take_over(frontier: Frontier) -> str:
-    """Makes Redis belong to this database: its data is dropped, and a new era begins, for which
-    stewards fill it from this database. Can be repeated if it was interrupted. Returns the id that
-    Redis had.
+    """Makes Redis belong to this database: its data is dropped, and a new era starts, for which
+    stewards fill it from this database. Can be repeated if it was interrupted. Returns the former
+    id of Redis.
 
     Raises OtherInstallation while nodes live on it, redis.RedisError and django.db.Error."""
     name = f"{frontier.store.keys[0].prefix}:steward"
@@ -130,7 +130,7 @@ def _take_over(frontier: Frontier) -> str:
     last = Era.objects.values_list("number", flat=True).first() or 0
     reason = f"Redis was taken over from installation {others}"
     era = Era.objects.create(number=max(last, *numbers) + 1, reason=reason)
-    frontier.eras.begin(era.number)  # nobody writes for the previous one any more
+    frontier.eras.begin(era.number)  # nothing writes for the previous era any more
     frontier.eras.wipe(keep=OWN_AFFAIRS)
     frontier.eras.belong_to(mine, instead=True)
     log.warning("%s to %s; it is filled from the database", reason, mine)

@@ -48,8 +48,7 @@ def _prepare(alias: str) -> None:
 
 
 def _lacking(alias: str) -> list[str]:
-    """The apps whose tables in this database are those of another version. Raises
-    django.db.Error."""
+    """The apps whose tables in this database belong to another version. Raises django.db.Error."""
     executor = MigrationExecutor(connections[alias])
     mine = [leaf for leaf in executor.loader.graph.leaf_nodes() if _alias_of(leaf) == alias]
     return sorted({app for app, name in mine if executor.migration_plan([(app, name)])})
@@ -71,7 +70,7 @@ class Migrations:
 
     @property
     def matter(self) -> bool:
-        """Whether nodes wait for some. Those of SQLite come by themselves."""
+        """Whether nodes wait for migrations. SQLite is migrated automatically."""
         return any(connections[alias].vendor != "sqlite" for alias in ("default", *_aliases()))
 
     def mark(self) -> str:

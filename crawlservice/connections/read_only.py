@@ -16,7 +16,7 @@ from crawlframe.errors import CrawlframeError
 _READS = re.compile(
     r"[\s(]*(?:SELECT|WITH|SHOW|EXPLAIN|PRAGMA|SET|BEGIN|SAVEPOINT|RELEASE|ROLLBACK)\b", re.I
 )
-# In a WITH, and what a SELECT can lead to.
+# In a WITH, and after a SELECT.
 _WRITES = re.compile(r"\b(?:INSERT\s+INTO|UPDATE\s+\S+\s+SET|DELETE\s+FROM|MERGE\s+INTO)\b", re.I)
 _STRINGS = re.compile(r"'(?:[^']|'')*'")
 
@@ -28,8 +28,8 @@ class WriteRefused(CrawlframeError):
 @contextmanager
 def read_only() -> Iterator[None]:
     """Refuses statements that write, of all threads, on connections that are opened from now on.
-    Those of this thread are closed before and after. It changes nothing in sessions of the server,
-    which other clients of a pool may get later."""
+    This thread's connections are closed before and after. Sessions of the server do not change, as
+    other clients of a pool may get them later."""
     guarded: list[BaseDatabaseWrapper] = []
 
     def guard(connection: BaseDatabaseWrapper, **more: Any) -> None:

@@ -3,8 +3,8 @@
 libpq waits as long as the connection lives, and a proxy that swallows answers keeps it alive for
 ever. So each connection records since when it waits, and a thread checks them. After the limit it
 asks the server, over a connection of its own, whether it is still working, for instance because
-somebody else holds a lock: then the wait goes on. Otherwise the connection is closed on both sides;
-the caller gets an OperationalError, and finds out from the ledger what was done."""
+another session holds a lock: then the wait continues. Otherwise the connection is closed on both
+sides; the caller gets an OperationalError, and finds out from the ledger what was done."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class Connection(extensions.connection):
         self.wait(super().rollback)
 
     def is_at_work(self, since: float) -> bool:
-        """Whether the server is still working on what was asked then, or has answered by now. If
-        neither, its session is ended."""
+        """Whether the server is still working on the statement sent then, or has answered by now.
+        If neither, its session is ended."""
         try:
             other = psycopg2.connect(self._dsn)
         except psycopg2.Error:

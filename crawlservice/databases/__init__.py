@@ -1,1 +1,1 @@
-"""Other databases: brings model items to those that the transactions of pages do not reach."""
+"""Other databases: delivers model items to databases outside of the transactions of pages."""

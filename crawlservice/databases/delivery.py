@@ -2,8 +2,8 @@
 Of two pages that are stored at the same moment, either may be the first.
 
 A batch is read, saved and committed under a lock of that database, and deleted from the outbox
-afterwards. So whoever dies leaves what is saved again later, to the same effect, since every row is
-an Upsert; and a sender that was held up, while another one leads, finds nothing left to save and
+afterwards. So rows of a sender that dies are saved again later, to the same effect, since every row
+is an Upsert; and a sender that was held up, while another leads, finds nothing left to save and
 cannot put old rows over new ones."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PAGES = 500  # of a batch
 BYTES = 16 << 20  # of a batch, unless its only page has more
 RETRIES = Backoff((1, 2, 5, 15, 60))
 MAX_TRIES = 3  # failures after which pages are saved one by one, to find the one that fails
-LOCK = 0x637261776C << 24  # the PostgreSQL advisory locks of senders begin there
+LOCK = 0x637261776C << 24  # first PostgreSQL advisory lock of senders
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class RowStream(OutboxThread):
             raise LedgerAway(refused_rows.reason_of(error)) from error
 
     def _save(self, batch: list[RowDelivery]) -> Iterator[tuple[int, str]]:
-        """Saves these pages, together if possible. Yields those that were refused, and why."""
+        """Saves these pages, together if possible. Yields refused pages, with the reason."""
         try:
             self._save_together(batch)
         except (RowRefused, Error) as error:

@@ -33,7 +33,7 @@ def host_of(url: str) -> str:
 
 
 def options_of(url: str) -> dict[str, str]:
-    """What stands after the question mark."""
+    """The query of a URL, as a dict."""
     return dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
 
 
@@ -71,7 +71,7 @@ def is_masked(url: str) -> bool:
 
 
 def check_path(path: str, refusal: Refusal) -> None:
-    """Raises ``refusal`` for a directory that is not below the one that exports may write to."""
+    """Raises ``refusal`` for a directory that is not below the directory of exports."""
     top = Path(settings.EXPORT_DIR)
     if not (top / path).resolve().is_relative_to(top.resolve()):
         raise refusal(

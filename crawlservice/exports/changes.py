@@ -43,7 +43,7 @@ def find(name: str) -> Export:
 
 
 def add(definition: Definition, begin: str = "", **origin: Any) -> tuple[Export, str]:
-    """Returns the export, and the secret that was made for it, to be shown once; "": none was.
+    """Returns the export, and the secret that was made for it, to be shown once; "": none.
     ``begin``: see starting.FORM. Raises BadExport."""
     definition.check()
     start = start_of(definition.what, begin)
@@ -107,7 +107,7 @@ def pause(row: Export) -> None:
 
 
 def resume(row: Export) -> None:
-    """Goes on where it was, also if it waits after a failure."""
+    """Continues an export from its cursor, also if it waits after a failure."""
     Export.objects.filter(pk=row.pk).update(paused=False, next_at=None)
 
 
@@ -121,7 +121,7 @@ def restart(row: Export, begin: str) -> None:
 
 
 def delete(row: Export) -> None:
-    """What was written stays. Raises FromFile."""
+    """Deletes an export; written files and rows stay. Raises FromFile."""
     check_editable(row)
     row.delete()
 
@@ -139,7 +139,7 @@ def target_of(row: Export) -> Target:
 
 
 def secrets_of(target: Target) -> Iterator[str]:
-    """The texts that no message may have; those of fewer than 4 characters say nothing."""
+    """The texts that no message may have; texts of fewer than 4 characters say nothing."""
     for name in target.SECRETS:
         text = getattr(target, name)
         if name == "url":
@@ -201,7 +201,7 @@ def kept_target(row: Export, target: Target) -> Target:
 
 
 def _facts(definition: Definition) -> dict[str, Any]:
-    """What can change."""
+    """The fields of a definition that can change."""
     return definition.model_dump(include={"spider", "task", "labels", "usage", "fields"})
 
 

@@ -1,4 +1,4 @@
-"""Definition: what an export says about itself, the same in the API, the admin and the file."""
+"""Definition: the fields of an export, the same in the API, the admin and the file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Definition(TargetConfig):
     target: AnyTarget
 
     def check(self) -> None:
-        """What the types do not say. Raises BadExport."""
+        """Checks rules that types cannot express. Raises BadExport."""
         try:
             labels.check(self.labels)
         except CrawlframeError as error:

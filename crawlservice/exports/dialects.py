@@ -24,7 +24,7 @@ Rows = Sequence[Sequence[Any]]
 
 
 class Dialect(ABC):
-    """One connection. What fails raises ``Failed``."""
+    """One connection. A failing statement raises ``Failed``."""
 
     types: ClassVar[dict[Kind, str]]
     longest: ClassVar[int]  # bytes of a name
@@ -121,7 +121,7 @@ class Postgres(Dialect):
         address = address_of("127.0.0.1" if directory else host)
         self._connection = psycopg2.connect(
             parts._replace(scheme="postgresql").geturl(),
-            # Given, so that those of the node's environment and home are not sent to any host.
+            # Given, so that keys of the node's environment and home are not sent to any host.
             hostaddr=None if directory else address,
             password=unquote(parts.password or ""),
             passfile=NO_FILE,
@@ -178,8 +178,8 @@ class Postgres(Dialect):
 
 
 class MySQL(Dialect):
-    """MySQL and MariaDB. Lists and objects are JSON in a text column: the two differ in what a JSON
-    column is. True and false are 1 and 0, in text columns too."""
+    """MySQL and MariaDB. Lists and objects are JSON in a text column, as the JSON columns of the
+    two differ. True and false are 1 and 0, in text columns too."""
 
     types = {
         "text": "longtext", "integer": "bigint", "number": "double", "boolean": "tinyint(1)",
@@ -221,7 +221,7 @@ class MySQL(Dialect):
             connect_timeout=TIMEOUT,
             read_timeout=timeout,
             write_timeout=STATEMENT_TIMEOUT,
-            sql_mode="TRADITIONAL",  # what does not fit is an error, and is not cut
+            sql_mode="TRADITIONAL",  # a value that does not fit is an error, and is not cut
             autocommit=False,
             defer_connect=True,
         )
@@ -288,7 +288,7 @@ def _parts(table: str) -> tuple[str | None, str]:
 
 
 def connect(url: str) -> Dialect:
-    """Raises writer.TargetError and what the driver raises."""
+    """Opens the connection of a URL. Raises writer.TargetError and the driver's errors."""
     if urlsplit(url).scheme in ("mysql", "mariadb"):
         return MySQL(url)
     return Postgres(url)

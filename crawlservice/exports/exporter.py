@@ -1,8 +1,8 @@
-"""Exporter: carries one export on, step by step. Which rows a batch has is decided in the database
-before it is sent, so every attempt, of whatever node, sends the same ones.
+"""Exporter: advances one export, step by step. The rows of a batch are decided in the database
+before it is sent, so every attempt, of whatever node, sends the same rows.
 
-Cursor: how far an export is, in the database. Each step names what it leads on from, so of two
-nodes that take it only one does.
+Cursor: the position of an export, in the database. Each step names the position before it, so of
+two nodes that take a step only one succeeds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Exporter(OutboxThread):
         self._writer: Writer | None = None
         self._batch: ExportBatch | None = None
         self._reached = 0  # the last number that was looked at for the batch
-        self._config_version: tuple[int, ...] = ()  # what batch and writer were made for
+        self._config_version: tuple[int, ...] = ()  # that batch and writer were made for
         self._secrets: tuple[str, ...] = ()
 
     def send_next(self) -> float | None:
@@ -69,7 +69,7 @@ class Exporter(OutboxThread):
         return problem, IDLE_SECONDS  # the row has the time of the next attempt
 
     def close(self) -> None:
-        """Forgets what was read, and lets go of the target."""
+        """Forgets the rows that were read, and closes the target."""
         if self._batch is not None:
             self._batch.close()
         if self._writer is not None:
@@ -144,7 +144,7 @@ class Exporter(OutboxThread):
         assert self._writer is not None
         place = export.last_batch
         if batch.rows:  # otherwise they were deleted meanwhile
-            # By what is in the database: a retry may have deleted rows since the last attempt.
+            # Read from the database again: a retry may have deleted rows since the last attempt.
             covers = export.position + 1, export.planned
             name = BatchName(export.name, export.pk, export.run, *covers)
             began = time.monotonic()

@@ -45,7 +45,7 @@ PAGE = (
 
 
 class ExportRow(NamedTuple):
-    """``record`` is what is exported of it."""
+    """``record``: the exported fields of a row."""
 
     number: int
     stored_at: datetime
@@ -70,7 +70,7 @@ class Left(NamedTuple):
 
 
 def parts(export: Export, after: int, until: int) -> Iterator[RowPart]:
-    """What the export wants after number ``after`` and up to ``until``. Raises django.db.Error."""
+    """The export's rows after number ``after`` and up to ``until``. Raises django.db.Error."""
     wanted = wanted_by(export)
     columns = PAGE if export.what == Export.What.PAGES else ITEM
     while after < until:
@@ -115,8 +115,8 @@ def with_newest(exports: QuerySet[Export]) -> QuerySet[Export]:
 
 
 def left(export: Export) -> Left:
-    """What is not exported yet, looking through COUNTED_ROWS numbers at most: for one export, not
-    for lists. Raises django.db.Error."""
+    """The rows that are not exported yet, counted over COUNTED_ROWS numbers at most: for one
+    export, not for lists. Raises django.db.Error."""
     end = export.position + COUNTED_ROWS
     newest = rows_of(export.what).order_by("-pk").values_list("pk", flat=True).first() or 0
     rows = wanted_by(export).filter(pk__gt=export.position, pk__lte=end)
@@ -161,8 +161,8 @@ def state_of(export: Export) -> str:
 
 
 def held(tasks: Collection[int]) -> dict[int, list[str]]:
-    """Those of the tasks that have rows which an active export wants and has not exported, with the
-    names of the exports. Raises django.db.Error."""
+    """Tasks with rows that an active export wants and has not exported, with the names of the
+    exports. Raises django.db.Error."""
     found: defaultdict[int, list[str]] = defaultdict(list)
     for export in Export.active_ones():
         rows = wanted_by(export).filter(task_id__in=tasks, pk__gt=export.position)

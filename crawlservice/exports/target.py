@@ -47,8 +47,8 @@ class TooManyColumns(CrawlframeError):
 
 
 class ExportBatch:
-    """``last`` is the number of its last row, ``kinds`` are the columns, those of earlier batches
-    first; of a target without columns, none."""
+    """``last``: the number of its last row. ``kinds``: the columns, first the columns of earlier
+    batches; empty for a target without columns."""
 
     def __init__(self, kinds: Kinds, columns: int = 0) -> None:
         """``columns``: see Limits."""
@@ -115,8 +115,8 @@ class FormField:
 class Target(TargetConfig):
     """The definition of one target. A kind adds its fields, and ``kind: Literal["its name"]``.
     ``SECRETS`` are the fields that are stored encrypted and shown masked; of ``url``, the password
-    and for HTTP the query. ``SIGNS_WITH`` is the one of them that signs what is sent: it is made
-    where it is empty, and as it is not sent itself, it may stay if the target changes."""
+    and for HTTP the query. ``SIGNS_WITH`` is the secret that signs messages: it is made where it
+    is empty, and as it is not sent itself, it may stay if the target changes."""
 
     SECRETS: ClassVar[tuple[str, ...]] = ()
     SIGNS_WITH: ClassVar[str] = ""
@@ -124,11 +124,11 @@ class Target(TargetConfig):
     kind: str
 
     def check(self) -> None:
-        """Raises BadExport for what the types do not say."""
+        """Checks rules that types cannot express. Raises BadExport."""
 
     @property
     def destination(self) -> Address:
-        """What secrets are entered for: they are not kept if it changes."""
+        """The address that secrets are entered for: they are not kept if it changes."""
         raise NotImplementedError
 
     def open(self, node: Settings, installation: str) -> Writer:
@@ -207,7 +207,7 @@ class Writer(Protocol):
         """Raises as ``send`` does if the target cannot be reached and written. Leaves no row."""
 
     def close(self) -> None:
-        """Lets go of connections. Never raises."""
+        """Closes connections. Never raises."""
 
 
 def address_of(host: str | None) -> str:

@@ -12,8 +12,8 @@ READ = 1 << 20  # bytes at a time
 
 
 def problems(*, contents: bool = False) -> Iterator[str]:
-    """What is wrong with files that pages name, a sentence for each. ``contents``: all are read and
-    hashed. Raises StoreError."""
+    """Faults of files that pages name, a sentence for each. ``contents``: all are read and hashed.
+    Raises StoreError."""
     for file in StoredFile.objects.order_by("pk").iterator(chunk_size=1000):
         problem = _problem(file, contents)
         # Asked afterwards: it may have been pruned meanwhile.

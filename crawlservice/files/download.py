@@ -39,7 +39,7 @@ def answer(row: PageFile) -> FileResponse:
 
 
 def picture(row: PageFile) -> FileResponse | None:
-    """A picture that a browser took, to be shown; None for what is no JPEG or PNG. Raises
+    """A picture that a browser took, to be shown; None for other files than JPEG and PNG. Raises
     StoreError."""
     file = store().open(row.file_id)
     head = file.read(len(PNG))

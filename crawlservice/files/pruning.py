@@ -1,4 +1,4 @@
-"""Pruning of the file store: files that no page names any more, and those that no page ever named,
+"""Pruning of the file store: files that no page names any more, and files that no page ever named,
 because the worker that saved them died. Safe while crawls run: see rows.py."""
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def prune_unused(age: timedelta, limit: int = BATCH) -> FileExtent:
     for sha256 in [*unused(age).values_list("pk", flat=True)[:limit]]:
         with transaction.atomic():
             rows = unused(age).filter(pk=sha256).order_by()
-            # Locked first: what a page has written before is seen then.
+            # Locked first: rows that a page wrote before are seen then.
             locked = StoredFile.objects.select_for_update().filter(pk=sha256).first()
             if locked is not None and rows.exists():
                 store().delete(sha256)
@@ -69,7 +69,7 @@ def prune_unused(age: timedelta, limit: int = BATCH) -> FileExtent:
 
 
 def prune_unknown(files: Iterable[StoreEntry]) -> FileExtent:
-    """Deletes those of the files that the database still does not know. Raises StoreError and
+    """Deletes the files that the database still does not know. Raises StoreError and
     django.db.Error."""
     gone = FileExtent()
     for file in files:
@@ -94,8 +94,8 @@ def forget_removed_tasks() -> int:
 
 
 def prune_old() -> bool:
-    """What the leading steward does: deletes a batch of what CRAWLFRAME_KEEP_FILES no longer keeps.
-    Returns whether there may be more. Raises django.db.Error."""
+    """A step of the leading steward: deletes a batch of files that CRAWLFRAME_KEEP_FILES no longer
+    keeps. Returns whether there may be more. Raises django.db.Error."""
     if not settings.KEEP_FILES:
         return False
     try:

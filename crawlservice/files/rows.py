@@ -1,9 +1,9 @@
 """Rows of saved files, written in the transactions of the pages that save them.
 
 A page may only be stored while its files can be read. Each transaction locks the rows of its files
-and then looks for them in the store; whoever deletes a file locks its row before
+and then looks for them in the store; a deletion locks the row of its file before
 (crawlservice/files/pruning.py). So either the page finds the file gone, or its row is seen.
-Pictures are for people who look at the page, which goes without one that cannot be read."""
+Pictures are for people to look at; a page is stored without a picture that cannot be read."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _of(outcome: Outcome) -> Iterator[tuple[str, SavedFile]]:
 
 
 def _trim(task: int, kind: str) -> None:
-    """Forgets the oldest pictures of a task. Their files go as those that no page names."""
+    """Forgets the oldest pictures of a task. Their files are pruned as files without a page."""
     rows = PageFile.objects.filter(task=task, kind=kind)
     keep = settings.KEEP_PICTURES
     if older := [*rows.order_by("-pk").values_list("pk", flat=True)[keep : keep + 1]]:
@@ -97,7 +97,7 @@ def _stored(outcome: Outcome, file: SavedFile) -> StoredFile:
 
 
 def _lost(pictures: Mapping[str, SavedFile]) -> set[str]:
-    """Those that cannot be read. Their rows are deleted, unless other pages name them."""
+    """Pictures that cannot be read. Their rows are deleted, unless other pages name them."""
     kept: set[str] = set()
     for sha256, file in pictures.items():
         try:

@@ -1,7 +1,7 @@
-"""Chores of hosts: their orders, and which of them are held.
+"""Chores of hosts: their orders, and held hosts.
 
-Held hosts: those that block, or have asked for a wait of more than an hour. The leading steward
-records them as the frontier has them, and makes an event of each change.
+Held hosts block, or have asked for a wait of more than an hour. The leading steward records them as
+the frontier has them, and makes an event of each change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from crawlservice.hosts.states import moment
 from crawlservice.models import HELD, HOST, Event, Host
 
 log = logging.getLogger(__name__)
-PAUSED = "paused"  # by an operator, who knows
+PAUSED = "paused"  # by an operator: no event is needed
 REASONS = {
     "blocked": "more than half of its last pages were blocks",
     "asked": "it has asked for a wait of more than an hour",
@@ -30,8 +30,8 @@ REASONS = {
 
 
 def look_after(frontier: Frontier) -> None:
-    """Ends orders whose time is over, sends Redis what it has missed, and records which hosts are
-    held. Raises redis.RedisError, FrontierError and django.db.Error."""
+    """Ends orders whose time is over, sends Redis the orders that it missed, and records the held
+    hosts. Raises redis.RedisError, FrontierError and django.db.Error."""
     keep(frontier)
     record_held(frontier)
 

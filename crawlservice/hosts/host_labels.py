@@ -63,7 +63,7 @@ def _sentence(reason: str, until: datetime | None, now: float) -> str:
 
 
 def pace(now: HostNow) -> str:
-    """What decides the rate that is allowed now, in a sentence; "" if no task has requests."""
+    """The reason of the present rate limit, in a sentence; "" if no task has requests."""
     state, gap = now.state, now.gap
     if gap is None:
         return ""

@@ -1,6 +1,6 @@
-"""Idle rows: hosts and robots.txt that nobody has asked for in a long time. They are looked for a
-part of the table at a time, in the order of their numbers: an index on the time would make every
-batch of statistics dearer."""
+"""Idle rows: hosts and robots.txt without use for a long time. They are looked for a part of the
+table at a time, in the order of their numbers: an index on the time would make every batch of
+statistics dearer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIMES = ("read_at", "known_until", "next_try", "lease_until")  # of a robots.txt
 
 class IdleHosts:
     """Each call returns the rows to delete of the next part of the table; after the last part it
-    begins anew. Raises redis.RedisError, EraChanged and django.db.Error."""
+    starts anew. Raises redis.RedisError, EraChanged and django.db.Error."""
 
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
@@ -29,7 +29,7 @@ class IdleHosts:
 
     def __call__(self) -> QuerySet[Host]:
         """Hosts that were not fetched for CRAWLFRAME_KEEP_HOSTS days, have no order, are not held,
-        and of which the frontier knows nothing. While very many requests wait, there are none."""
+        and are unknown to the frontier. While very many requests wait, there are none."""
         if not settings.KEEP_HOSTS:
             return Host.objects.none()
         idle = _idle().filter(pk__in=self._walk.next())
@@ -50,7 +50,7 @@ class IdleRobots:
         self._walk = Walk(RobotsFile)
 
     def __call__(self) -> QuerySet[RobotsFile]:
-        """Files that nobody has needed for CRAWLFRAME_KEEP_HOSTS days: they would have been read
+        """Files that were not needed for CRAWLFRAME_KEEP_HOSTS days: they would have been read
         again."""
         if not settings.KEEP_HOSTS:
             return RobotsFile.objects.none()
@@ -61,7 +61,7 @@ class IdleRobots:
 
 
 class Walk:
-    """The numbers of the rows of a table, a part at a time; after the last part it begins anew."""
+    """The numbers of the rows of a table, a part at a time; after the last part it starts anew."""
 
     def __init__(self, model: type[Model]) -> None:
         self._rows = model._default_manager.order_by("pk")

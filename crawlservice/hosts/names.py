@@ -16,7 +16,7 @@ class BadHost(CrawlframeError):
 
 
 class UnknownHost(CrawlframeError):
-    """Nothing was fetched of this host, and nobody has ordered anything for it."""
+    """A host without fetches and without orders."""
 
 
 def check_name(given: str) -> str:

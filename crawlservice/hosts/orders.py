@@ -1,8 +1,8 @@
-"""Orders: what operators decide about a host, for all tasks and nodes.
+"""Orders: decisions of operators about a host, for all tasks and nodes.
 
 A decision is written to the database, with an entry in the journal, and then sent to Redis, where
-it takes effect at once. What Redis has missed is sent by the leading steward; at the beginning of
-an era everything is sent again."""
+it takes effect at once. The leading steward sends orders that Redis missed; at the start of an era
+it sends all orders again."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class Terms:
 
 
 def pause(name: str, who: dict[str, Any], terms: Terms = Terms()) -> Host:
-    """Stops fetching from the host. Limits that were ordered hold as long as the pause. ``who`` is
-    what the journal records of the caller. As the functions below it returns the host, and raises
-    BadHost, BadOrder, and RedisNotUpdated after it was recorded."""
+    """Stops fetching from the host. Ordered limits hold as long as the pause. ``who``: the caller,
+    for the journal. As the functions below it returns the host, and raises BadHost, BadOrder, and
+    RedisNotUpdated after it was recorded."""
 
     def change(host: Host) -> dict[str, Any]:
         _set(host, terms, who, paused=True)
@@ -91,7 +91,7 @@ def order(
     terms: Terms = Terms(),
 ) -> Host:
     """Orders the delay in seconds, the number of requests in flight, and further ``rules`` of the
-    gate by name, in place of those of the tasks and of an earlier order. A host that is paused
+    gate by name, in place of the limits of tasks and of an earlier order. A host that is paused
     stays so."""
     rules = {name: value for name, value in (rules or {}).items() if value}
     if delay is None and concurrency is None and not rules:
@@ -148,8 +148,8 @@ def forget_robots(name: str, who: dict[str, Any]) -> Host:
 
 
 def keep(there: Frontier) -> None:
-    """A round of the leading steward: ends orders whose time is over, and sends Redis what it has
-    missed. Raises redis.RedisError, FrontierError and django.db.Error."""
+    """A round of the leading steward: ends orders whose time is over, and sends Redis the orders
+    that it missed. Raises redis.RedisError, FrontierError and django.db.Error."""
     over = Host.objects.filter(ORDERED, order_until__lte=Now())
     for pk in over.values_list("pk", flat=True)[:HOSTS_PER_ROUND]:
         with contained(f"host {pk}"), transaction.atomic():
@@ -164,8 +164,8 @@ def keep(there: Frontier) -> None:
 
 
 def send_again(there: Frontier, still_here: Callable[[], None] = lambda: None) -> None:
-    """Makes the orders of Redis those of the database, at the beginning of an era: it may have
-    forgotten some, or remember some that have been cleared. Raises as ``keep`` does."""
+    """Makes the orders of Redis equal to the database's, at the start of an era: Redis may have
+    forgotten orders, or remember cleared ones. Raises as ``keep`` does."""
     known = Host.objects.filter(ORDERED).exclude(unsent__contains=ORDER)
     known.update(unsent=Concat(F("unsent"), Value(f" {ORDER}")))
     for names in _batches(there.hosts.active()):
@@ -185,8 +185,8 @@ def send_again(there: Frontier, still_here: Callable[[], None] = lambda: None) -
 
 
 def _send(there: Frontier, pk: int) -> None:
-    """Sends Redis what it has missed about this host. However many processes do so at a time, the
-    latest decision comes last."""
+    """Sends Redis the decisions that it missed about this host. However many processes do so at a
+    time, the latest decision comes last."""
     words: set[str] = set()
     while (host := Host.objects.filter(pk=pk).first()) is not None:
         words.update(host.unsent.split())
@@ -202,7 +202,7 @@ def _send(there: Frontier, pk: int) -> None:
         same = Host.objects.filter(pk=pk, order_number=host.order_number)
         if same.update(unsent=""):
             return
-        # Somebody decided meanwhile, and may have sent it before this process sent the older one.
+        # A newer decision may have been sent before this process sent the older one.
 
 
 def _forget_robots(there: Frontier, name: str) -> None:
@@ -232,7 +232,7 @@ def _decide(
     words: str,
     change: Callable[[Host], dict[str, Any]],
 ) -> Host:
-    """Changes the host with ``change``, which returns what the journal records."""
+    """Changes the host with ``change``, which returns the journal's entry."""
     name = check_name(name)
     with transaction.atomic():
         host, created = Host.objects.select_for_update().get_or_create(name=name)

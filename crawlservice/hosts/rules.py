@@ -1,4 +1,4 @@
-"""Rules: what is shown for each word of the frontier's gate (``lua/_gate.lua``)."""
+"""Rules: the label of each word of the frontier's gate (``lua/_gate.lua``)."""
 
 from __future__ import annotations
 

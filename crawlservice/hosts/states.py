@@ -1,4 +1,4 @@
-"""States of hosts: what database and frontier know of each, and in which condition it is."""
+"""States of hosts: rows of the database with the live state of the frontier."""
 
 from __future__ import annotations
 
@@ -50,8 +50,7 @@ class HostNow:
 
     @property
     def closed(self) -> float:
-        """Seconds for which the gate keeps its requests back; 0: it does not. ``inf``: until
-        somebody acts."""
+        """Seconds until the gate opens; 0: it is open. ``inf``: until an operator acts."""
         return max(0.0, self.state.closed_until - self.now)
 
     @property

@@ -54,8 +54,8 @@ def current() -> BotKey | None:
 
 
 def published() -> list[BotKey]:
-    """Those in the directory: the current one, the next, and recent ones, in the order in which
-    they start."""
+    """The keys in the directory: the current key, the next, and recent ones, in the order of their
+    starts."""
     rows, now = [*_known()], clock.now()
     return [
         row
@@ -99,8 +99,8 @@ def rotate(lead: timedelta = LEAD) -> BotKey:
 
 
 def retire(name: str) -> BotKey:
-    """Takes a key out of the directory, at once and for ever. ``name`` may be its beginning. Raises
-    KeyProblem for the last one that can sign."""
+    """Takes a key out of the directory, at once and for ever. ``name``: or a prefix of it. Raises
+    KeyProblem for the last key that can sign."""
     with transaction.atomic():
         found = [*_known().select_for_update().filter(name__startswith=name)] if name else []
         if len(found) != 1:

@@ -1,5 +1,5 @@
-"""The robots.txt of a page that a command fetches. It is read for this page, and nothing is kept:
-what a person does once is no crawl."""
+"""The robots.txt of a page that a command fetches. It is read for this page, and nothing is kept: a
+single fetch by a person is no crawl."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Fetch = Callable[[Request, SpiderSettings], Awaitable[Response]]
 
 
 class PageRobots:
-    """Checks the URLs that are sent for one page. ``rules`` are those of the last one."""
+    """Checks the URLs that are sent for one page. ``rules``: of the last URL's robots.txt."""
 
     def __init__(self, settings: Settings, fetch: Fetch, user_agent: str = "") -> None:
-        """``fetch``: that of a Downloader. ``user_agent``: the spider's own; "" for that of the
+        """``fetch``: a Downloader's method. ``user_agent``: the spider's own; "": as in the
         settings."""
         self.rules = Rules()
         self._settings = settings

@@ -1,4 +1,4 @@
-"""Papers: what nodes, and commands that fetch, get of our identity."""
+"""Papers: our keys and credentials, as nodes and fetching commands use them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ COLUMNS = ("host", "scheme", "user", "sealed_secret", "http")
 
 
 class StoredPapers:
-    """Reads them again and again; what has not changed is not unsealed again."""
+    """Reads the papers periodically; unchanged secrets are not unsealed again."""
 
     def __init__(self) -> None:
         self._rows: Any = None
         self._papers = Papers()
 
     def read(self) -> Papers:
-        """Raises django.db.Error, and ConfigError for what cannot be read, or when requests are to
-        be signed and there is no key."""
+        """The present papers. Raises django.db.Error, and ConfigError for unreadable secrets, or
+        when requests are to be signed and there is no key."""
         keys = published() if settings.CRAWLFRAME.bot_auth else []
         if not keys:
             check()
@@ -70,7 +70,7 @@ def _has_no_tables() -> bool:
 def store(
     host: str, scheme: str, user: str, secret: str, *, http: bool = False, note: str = ""
 ) -> HostCredential:
-    """Stores the credential of a host, instead of the one it had; for commands. Raises
+    """Stores the credential of a host, in place of an earlier one; for commands. Raises
     BadCredential."""
     name = check_credential(host, scheme, user, secret)
     fields = {"scheme": scheme, "user": user, "sealed_secret": seal(secret), "http": http}

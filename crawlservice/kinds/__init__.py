@@ -1,1 +1,1 @@
-"""Kinds: things of which each kind is one file, of ours or of an installed package."""
+"""Kinds: plug-ins with one file for each kind, ours or of an installed package."""

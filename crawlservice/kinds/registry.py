@@ -21,9 +21,9 @@ K = TypeVar("K", bound=Named)
 
 
 def find(package: str, attribute: str, group: str, kind: type[K]) -> dict[str, K]:
-    """The kinds by name: the ``attribute`` of each module of a ``package``, and what the entry
-    points of a ``group`` name. An entry point that cannot be used is left out, and logged as an
-    error: it must not take the others with it."""
+    """The kinds by name: the ``attribute`` of each module of a ``package``, and the entry points of
+    a ``group``. An entry point that cannot be used is left out, and logged as an error: it must
+    not take the others with it."""
     folder = import_module(package)
     found: dict[str, K] = {}
     for module in pkgutil.iter_modules(folder.__path__):

@@ -31,7 +31,7 @@ CHUNK = 1000  # rows read at a time
 
 Found = dict[int, list[str]]  # task -> problems
 
-# Items that are not of the run in the ledger, and those of requests without a row.
+# Items of another run than the ledger's, and items of requests without a row.
 STRANGE_ITEMS = f"""
 SELECT i.task_id, i.rid, p.id IS NULL OR p.task_id <> i.task_id
 FROM {Item._meta.db_table} i LEFT JOIN {Page._meta.db_table} p ON p.rid = i.rid
@@ -42,8 +42,8 @@ ORDER BY i.task_id, i.id
 
 
 def audit_cluster(frontier: Frontier) -> list[str]:
-    """Every way in which Redis breaks the guarantees at this instant, for all tasks together:
-    counters and queues, holders, generations and eras."""
+    """Violations of the guarantees in Redis at this instant, over all tasks: counters and queues,
+    holders, generations and eras."""
     problems = frontier.audit()
     last = Generation.objects.values_list("pk", flat=True).first() or 0
     ahead = sorted(number for number in frontier.leases.left() if number > last)
@@ -69,12 +69,12 @@ def audit(task: Task) -> list[str]:
 def audit_group(
     tasks: Collection[Task], done: Callable[[float], None] = lambda share: None
 ) -> Found:
-    """Every way in which tasks break the guarantees, in plain words; empty if there is none. Checks
-    all of them together: queried one by one, a database without statistics may read a whole table
-    each time. ``done`` is called with the share that was checked.
+    """Violations of the guarantees by tasks, in plain words; empty if there are none. All tasks are
+    checked together: queried one by one, a database without statistics may read a whole table
+    each time. ``done`` is called with the share of the tasks that was checked.
 
-    What must hold at every instant is checked in one statement each, so a running task may be
-    audited too; counters are compared once it has ended and all its rows are written."""
+    Invariants are checked in one statement each, so a running task may be audited too; counters
+    are compared once it has ended and all its rows are written."""
     found: Found = {task.pk: [] for task in tasks}
     ended = [t for t in tasks if t.state not in Task.ACTIVE and t.unwritten is None]
     for n, (look, some) in enumerate(
@@ -183,7 +183,7 @@ def _counters(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
 
 
 def _stats(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
-    """What spiders counted is the sum over their pages."""
+    """Each statistic of a spider must be the sum over its pages."""
     return stats.wrong(tasks.keys())
 
 
@@ -197,7 +197,7 @@ def _closures(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
     missing: list[tuple[int, str]] = []
     strange: list[tuple[int, str]] = []
     for task, parts in _parts_of(tasks):
-        # What came later was refused.
+        # Later rows were refused.
         limited = 0 < task.settings.get("page_limit", 0) <= task.na or (
             task.settings.get("host_page_limit", 0) > 0
         )
@@ -209,7 +209,7 @@ def _closures(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
     yield from _report("ledger rows of requests that nothing led to", strange)
 
 
-Part = tuple[set[bytes], set[bytes]]  # rids that have a ledger row, and those that must have one
+Part = tuple[set[bytes], set[bytes]]  # rids that have a ledger row, and rids that must have one
 
 
 def _parts_of(tasks: dict[int, Task]) -> Iterator[tuple[Task, Iterable[Part]]]:
@@ -262,7 +262,7 @@ def _landings(task: Task) -> set[bytes]:
 
 
 def _seeds(task: Task) -> Iterator[bytes]:
-    """The rids of what a task began with, and of what its start yielded in parts."""
+    """The rids of a task's seeds, and of the requests that its start yielded in parts."""
     for packed in chain([task.seeds], starts.lists(task.pk)):
         yield from _rids(packed)
 

@@ -41,11 +41,11 @@ SLICE = 1.0  # seconds per turn: other chores wait meanwhile
 
 class Settler:
     """Settles one task after the other, for a slice of time in each turn. Each new leader makes its
-    own, because another one may have gone on in between."""
+    own, because another leader may have settled tasks in between."""
 
     def __init__(self) -> None:
         self._steps: Iterator[bool] = iter(())
-        self._task, self._bad = 0, set[int]()  # that is settled; those that cannot be
+        self._task, self._bad = 0, set[int]()  # being settled; tasks that cannot be settled
 
     def tick(self, seconds: float = SLICE) -> None:
         """Writes rows for about ``seconds``, if there are any to write. Raises LedgerAway and
@@ -91,7 +91,7 @@ class KnownRequests:
         self.lists = 0
 
     def batches(self) -> Iterator[list[Admission]]:
-        """In the order in which they were recorded."""
+        """Batches of admissions, in the order of their records."""
         batch: list[Admission] = []
         for packed in chain([self._task.seeds], self._parts(), self._follow_ups()):
             batch += unpack_admissions(packed)
@@ -126,11 +126,11 @@ def _leading_rows() -> QuerySet[Page]:
 
 @transaction.atomic
 def _write(walked: Task, batch: list[Admission]) -> bool:
-    """Writes rows for those of a batch that have none. Returns False when no more are to be
+    """Writes rows for the requests of a batch without one. Returns False when no more are to be
     written.
 
-    Requests beyond the page limits have no row. Only Redis knew which those were: the first ones
-    recorded count as admitted, as when Redis is filled again."""
+    Requests beyond the page limits have no row. Only Redis knew them: the first requests recorded
+    count as admitted, as when Redis is filled again."""
     if (task := _locked(walked)) is None:
         return False
     assert task.unwritten is not None

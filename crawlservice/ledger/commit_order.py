@@ -55,8 +55,8 @@ class CommitOrder:
         return self._settled
 
     def _take(self) -> Mark:
-        """The order matters: what had a number by the first query is a writer in the second, unless
-        its rows are visible."""
+        """The order matters: a transaction that had a number by the first query is a writer in the
+        second, unless its rows are visible."""
         with connection.cursor() as cursor:
             cursor.execute(SEQUENCE, [self._table])
             (sequence,) = cursor.fetchone()

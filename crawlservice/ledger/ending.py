@@ -52,10 +52,10 @@ END = (
 
 
 def end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
-    """In the caller's transaction: ends the tasks of which the ledger has every row, apart from
-    ``strays`` rows of each. Returns which have ended. Raises django.db.Error."""
+    """In the caller's transaction: ends the tasks whose rows are all in the ledger, apart from
+    ``strays`` rows of each. Returns the tasks that have ended. Raises django.db.Error."""
     origins = sources(tasks)
-    # In order, so that two who end some of the same tasks cannot deadlock.
+    # In order, so that two processes that end some of the same tasks cannot deadlock.
     locked = Task.objects.filter(pk__in={*tasks, *origins}).order_by("pk")
     locked = locked.select_for_update(no_key=True).defer("seeds")
     known = {task.pk: task for task in locked.annotate(clock=Now())}
@@ -97,9 +97,9 @@ def end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
 
 
 def _may_end(task: Task | None, missing: int, counts: Counts) -> bool:
-    """``missing``: the number of admitted requests that have no ledger row yet. Those of cancelled
-    requests are written later (cancellation.py); some of them already have a row, of a run whose
-    worker died before it reported to the frontier."""
+    """``missing``: the number of admitted requests that have no ledger row yet. Rows of cancelled
+    requests are written later (cancellation.py); some exist already, of a run whose worker died
+    before it reported to the frontier."""
     if task and task.state not in (Task.State.RUNNING, Task.State.PAUSED) and counts.cancelled:
         return missing <= counts.cancelled
     return missing == 0
@@ -147,7 +147,7 @@ def _ended(
 def end_event(task: Any, outcome: str, reason: str) -> Event:
     """The event, unsaved, that a task with the database's ``clock`` has ended."""
     event = Event(task=task, kind=KINDS[Task.Outcome(outcome)], outcome=outcome, reason=reason)
-    if task.watch_id is not None:  # nobody follows its rounds
+    if task.watch_id is not None:  # no person follows its rounds
         event.delivered_at = task.clock
     return event
 

@@ -1,7 +1,7 @@
-"""Causes of errors: each error gets the group of those with the same cause, over all tasks.
+"""Causes of errors: errors with the same cause are one group, over all tasks.
 
-A cause is the spider, the reason, and for what authors' code raised its type, file and function:
-without the line, which changes with every edit."""
+A cause is the spider, the reason, and for exceptions of authors' code their type, file and
+function: without the line, which changes with every edit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from crawlservice.models import VERSION, ErrorGroup, Task
 from crawlservice.models.error import EXCEPTION, PLACE, REASON
 
 FRAME = re.compile(r'^  File "(.+)", line \d+, in (.+)$', re.MULTILINE)
-# The last line of a traceback that is not indented and begins with a name: its type.
+# The last line of a traceback that is not indented and starts with a name: its type.
 RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)
 LIBRARIES = re.compile(r"/(?:site|dist)-packages/|/lib/python3[^/]*/")
 GROUP = ErrorGroup._meta.db_table

@@ -1,4 +1,4 @@
-"""Statistics of hosts: what workers counted is added to the rows of hosts, all in one statement."""
+"""Statistics of hosts: the counts of workers are added to the rows of hosts in one statement."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ SQLITE = ADD.format(
 
 
 def add(hosts: Mapping[str, HostStats]) -> None:
-    """Adds what was counted since the last call. The rows are written in the order of their names,
-    so that two processes cannot deadlock. Raises django.db.Error."""
+    """Adds the counts since the last call. The rows are written in the order of their names, so
+    that two processes cannot deadlock. Raises django.db.Error."""
     rows = [_row(name, stats) for name, stats in hosts.items() if len(name) <= HOST]
     if not rows:
         return

@@ -1,4 +1,4 @@
-"""Named errors: the engine's in place of those of the database."""
+"""Named errors: errors of the engine in place of database errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ C = TypeVar("C", bound=type)
 @contextmanager
 def named_errors(explain: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Turns Django's database errors into the engine's: away (try again) or refused (never).
-    ``explain`` raises a more precise error for what the database refuses, if there is one."""
+    ``explain`` raises a more precise error for refused rows, if there is one."""
     try:
         yield
     except (DataError, IntegrityError, ValueError, TypeError, OverflowError) as error:

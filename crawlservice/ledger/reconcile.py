@@ -1,4 +1,4 @@
-"""Reconcile: brings Redis up to what the database knows of a task."""
+"""Reconcile: brings Redis up to date with the database's records of a task."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ TELL_EVERY = 10.0  # seconds between two log lines about a long one
 
 
 class Reconciliation:
-    """The reconciliation of one task. ``admitted`` and ``completed`` count what Redis did not
-    know."""
+    """The reconciliation of one task. ``admitted`` and ``completed`` count requests that Redis did
+    not know."""
 
     def __init__(
         self, task: Task, frontier: Frontier, still_here: Callable[[], None] = lambda: None
@@ -55,7 +55,7 @@ class Reconciliation:
             mark_targets(self._frontier, some)
             self._still_here()
         if task.settings.get("page_limit") or task.settings.get("host_page_limit"):
-            # What was fetched comes first, so that it does not fall beyond the page limits.
+            # Fetched requests come first, so that they do not fall beyond the page limits.
             for batch in self._batches():
                 rows = self._rows(batch)
                 self._admit([admission for admission in batch if admission.rid in rows])
@@ -76,7 +76,7 @@ class Reconciliation:
             self._frontier.set_limits(self.task.pk, limits_of(self.task))
 
     def _batches(self) -> Iterator[list[Admission]]:
-        """Everything that was ever to be admitted, in the order in which it was recorded."""
+        """Every request that was ever to be admitted, in the order of the records."""
         rows = Page.objects.filter(task=self.task, follow_ups__isnull=False).order_by("pk")
         batch = unpack_admissions(self.task.seeds)
         lists = rows.values_list("follow_ups", flat=True).iterator(chunk_size=REQUESTS_PER_STEP)
@@ -112,8 +112,8 @@ class Reconciliation:
 
 
 def complete_recorded(frontier: Frontier, pending: Mapping[bytes, str]) -> int:
-    """Completes those of some pending requests (rid -> host) that have a ledger row whose writer
-    did not report it to Redis. Returns how many. Raises as ``Reconciliation.run`` does."""
+    """Completes pending requests (rid -> host) whose ledger row was not reported to Redis by its
+    writer. Returns how many. Raises as ``Reconciliation.run`` does."""
     done = 0
     for some in chunks([*pending]):
         rows = rows_of(some)
@@ -138,22 +138,23 @@ def complete_recorded(frontier: Frontier, pending: Mapping[bytes, str]) -> int:
 
 
 def replay(frontier: Frontier, generation: int) -> int:
-    """Declares a generation dead. What it had recorded is completed first, so that Redis counts
-    everything in the ledger; the rest is given back. Returns how many were given back. Raises as
-    ``Reconciliation.run`` does; nothing is given back then."""
+    """Declares a generation dead. Its recorded requests are completed first, so that Redis counts
+    every row of the ledger; the rest is released. Returns how many were released. Raises as
+    ``Reconciliation.run`` does; nothing is released then."""
     complete_recorded(frontier, frontier.leases.strays(generation, ()))
     return frontier.leases.replay(generation)
 
 
 def rows_of(rids: Iterable[bytes]) -> dict[bytes, Page]:
-    """The ledger rows of these requests, with what completing them needs."""
+    """The ledger rows of these requests, with the columns that completing them needs."""
     rows = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in rids])
     return {row.rid.bytes: row for row in rows.only(*FIELDS)}
 
 
 def mark_targets(frontier: Frontier, rows: Iterable[Page]) -> None:
-    """The targets of their redirects count as admitted. Those that have a row are admitted as any
-    request, or there would be more rows than requests. Raises as ``Reconciliation.run`` does."""
+    """Counts the targets of their redirects as admitted. Targets that have a row are admitted as
+    any request, or there would be more rows than requests. Raises as ``Reconciliation.run``
+    does."""
     landings = {to[0]: (row, to[1]) for row in rows if (to := landed(row.landing))}
     own = recorded(landings)
     frontier.reservations.follow(
@@ -166,14 +167,14 @@ def mark_targets(frontier: Frontier, rows: Iterable[Page]) -> None:
 
 
 def align(task: Task, frontier: Frontier, counts: Counts, seconds: float = SWEEP) -> None:
-    """Applies to Redis what was decided while it was unreachable, or what it forgot. Requests of a
-    cancelled task are removed from Redis for at most ``seconds``."""
+    """Applies decisions that were made while Redis was unreachable, or that it forgot. Requests of
+    a cancelled task are removed from Redis for at most ``seconds``."""
     cancel = partial(frontier.cancel, seconds=seconds)
     changes: dict[str, Callable[[int], object]] = {
         "running": frontier.resume,
         "paused": frontier.pause,
         "cancelling": cancel,
-        "cancelled": cancel,  # but Redis still knows it: what has no row must not be fetched
+        "cancelled": cancel,  # but Redis still knows it: requests without a row must not be fetched
     }
     if task.limits_unsent and task.state in (Task.State.RUNNING, Task.State.PAUSED):
         send_limits(frontier, task.pk)

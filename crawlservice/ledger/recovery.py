@@ -1,4 +1,4 @@
-"""Recovery: a new era begins when Redis has lost data. All nodes start over, and Redis is filled
+"""Recovery: a new era starts when Redis has lost data. All nodes start over, and Redis is filled
 again from the database."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from crawlservice.tasks.progress import budgets
 log = logging.getLogger(__name__)
 
 FIRST = "the first"
-MISTRUST = "the database has"  # begins each reason not to trust it
+MISTRUST = "the database has"  # prefix of each reason not to trust Redis
 ERAS, LATELY = 3, timedelta(minutes=10)
 
 
@@ -39,11 +39,11 @@ def is_whole(frontier: Frontier) -> bool:
 def renew(
     frontier: Frontier, still_here: Callable[[], None] = lambda: None, mistrust: str = ""
 ) -> Era:
-    """Begins a new era, or continues an interrupted one, until Redis is whole. ``still_here`` is
+    """Starts a new era, or continues an interrupted one, until Redis is whole. ``still_here`` is
     called repeatedly meanwhile; ``mistrust`` says why nothing in Redis can be trusted. Raises
     redis.RedisError, FrontierError and django.db.Error."""
     started = time.monotonic()
-    # As a client that notices each loss: what went back meanwhile must not be opened.
+    # As a client that notices each loss: a Redis set back meanwhile must not be opened.
     frontier = Frontier(frontier.store.apart())
     era = _begin(frontier, mistrust)
     frontier.eras.begin(era.number)
@@ -86,7 +86,7 @@ def renew(
 
 
 def _stop(task: Task, frontier: Frontier) -> None:
-    """Pauses a task that cannot be brought back, for somebody to look at."""
+    """Pauses a task that cannot be brought back, for an operator to look at."""
     budgets.stop_clock(task.pk)
     running = Task.objects.filter(pk=task.pk, state=Task.State.RUNNING)
     if running.update(state=Task.State.PAUSED):
@@ -103,8 +103,8 @@ def repeats() -> bool:
 
 
 def uncounted(frontier: Frontier) -> str:
-    """The first task of which the ledger has more rows than Redis counts, in words; "" if there is
-    none. If there is one, Redis is older than what nodes last knew.
+    """The first task with more rows in the ledger than Redis counts, in words; "" if there is
+    none. If there is one, Redis is older than the state that nodes last knew.
 
     Rows of requests in progress are no loss: their workers died before they reported to Redis.
     Tasks that are being cancelled are left out. Safe while nodes run: rows are counted first,

@@ -1,5 +1,5 @@
-"""The robots.txt of origins: each is read by one worker of the cluster at a time. Whose turn it is,
-and what is due, is decided by the database's clock."""
+"""The robots.txt of origins: each is read by one worker of the cluster at a time. The database's
+clock decides about turns and due times."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _may_be_due(row: Any) -> bool:
 
 
 def _take(origins: Sequence[str], lease: float) -> set[str]:
-    """Takes the turns of files that are due and that nobody reads; returns their origins. The
+    """Takes the turns of files that are due and not being read; returns their origins. The
     database looks at these conditions again when it has the lock of a row."""
     now, until = TIME[connection.vendor]
     rows = ", ".join([f"(%s, '{Status.PENDING.value}', '', '', 0, '', {until})"] * len(origins))

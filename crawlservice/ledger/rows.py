@@ -184,8 +184,7 @@ def _array(rows: list[bytes]) -> str:
 
 
 def _insert_sqlite(outcomes: list[Outcome], columns: Columns) -> set[bytes]:
-    """SQLite has one writer: in our transaction nobody else adds a row between select and
-    insert."""
+    """SQLite has one writer: during our transaction no row is added between select and insert."""
     with transaction.atomic(), default_connection.cursor() as cursor:
         taken = set(read([outcome.rid for outcome in outcomes]))
         new = {outcome.rid: outcome for outcome in outcomes if outcome.rid not in taken}
@@ -298,7 +297,7 @@ def landed(stored: list[str] | None) -> tuple[bytes, str] | None:
 
 
 def recorded(rids: Collection[bytes]) -> set[bytes]:
-    """Those of these requests that have a row. Raises django.db.Error."""
+    """The rids among these that have a ledger row. Raises django.db.Error."""
     found: set[bytes] = set()
     for some in batched(rids, MAX_ASKED):
         rows = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in some])

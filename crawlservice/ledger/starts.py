@@ -1,4 +1,4 @@
-"""Starts: the parts of what a task's start has yielded while it still ran."""
+"""Starts: requests that a task's start has yielded while it still ran, in parts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""State: what requests of a task need that is in no record: cookies, and the proxies of sessions.
-The database has it before Redis, and gives it back in a new era. Sealed, as it may log somebody
-in."""
+"""State that requests of a task need beside their records: cookies, and the proxies of sessions.
+The database has it before Redis, and restores it in a new era. Sealed, as cookies log in."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class DjangoLedger(Ledger):
     tasks: TaskRows
 
     def __init__(self, watch: Watch | None = None) -> None:
-        """``watch``: the one that watches this process's connections."""
+        """``watch``: watches this process's connections."""
         self._watch = watch or NoWatch()
         self._participants = participants()
         self.tasks = TaskRows()

@@ -1,4 +1,4 @@
-"""Tasks of the ledger: what workers read of them, their state, and their end."""
+"""Tasks of the ledger: their specification for workers, their state, and their end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The source of truth: tasks with labels and schedules, the ledger, items and files, logs, hosts,
 the cluster, people and their views, the outbox, alerts, exports, the robots.txt of origins, kept
-pages, what came of parsing them again, recipes, the quality of runs, errors over tasks, what is
-decided about spiders, our identity, proxies, watches, and rules of aliases."""
+pages and the results of parsing them again, recipes, the quality of runs, errors over tasks,
+decisions about spiders, our identity, proxies, watches, and rules of aliases."""
 
 from crawlservice.models.alert import (
     OPEN,

@@ -1,4 +1,4 @@
-"""Alerts: what needs somebody, the rules that say who is notified, and their messages."""
+"""Alerts: conditions that need a person, the rules of notification, and their messages."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Severity(models.IntegerChoices):
 
 
 class Alert(models.Model):
-    """A condition from when it was found until it is over. ``facts``: what its sentence says;
-    ``value``: what thresholds are compared with."""
+    """A condition from when it was found until it is over. ``facts``: the values in its sentence;
+    ``value``: the number that thresholds are compared with."""
 
     kind = models.CharField(_("condition"), max_length=KIND)
     subject = models.CharField(max_length=SUBJECT, help_text="what has it; once among open alerts")
@@ -201,8 +201,8 @@ class AlertReport(models.Model):
 
 
 class AlertMessage(models.Model):
-    """One message on its way to one target. ``key``: its id, by which receivers recognise it when
-    it comes twice."""
+    """One message on its way to one target. ``key``: its id, so that receivers recognise a message
+    that comes twice."""
 
     target = models.ForeignKey(
         AlertTarget, models.CASCADE, related_name="messages", verbose_name=_("target")

@@ -1,4 +1,4 @@
-"""Rules by which several URLs are one page, and those that tasks use."""
+"""Rules that make several URLs one page, and their use by tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tasks have spent of their budgets, and the possible traps that they met."""
+"""Spending of tasks against their budgets, and the possible traps that they met."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Spent(models.Model):
 
 
 class Trap(models.Model):
-    """URLs of one form of which many bring nothing new. The numbers of the workers that noticed it
+    """URLs of one form, many of which bring nothing new. The numbers of the workers that noticed it
     are added; they look at a sample of the pages."""
 
     task = task_key()

@@ -12,7 +12,8 @@ from crawlservice.models.task import Task
 
 
 class Installation(models.Model):
-    """The one row that says which cluster this database belongs to. Its Redis holds the same id."""
+    """The only row: the id of the cluster that this database belongs to. Its Redis has the same
+    id."""
 
     id = models.SmallIntegerField(primary_key=True, default=1)
     uuid = models.UUIDField(default=uuid4)
@@ -84,7 +85,7 @@ class Generation(models.Model):
 
 
 class Era(models.Model):
-    """One life of the data in Redis. A new one begins when Redis has lost data."""
+    """One life of the data in Redis. A new era starts when Redis has lost data."""
 
     number = models.BigIntegerField(_("number"), primary_key=True)
     reason = models.TextField(_("reason"))

@@ -1,4 +1,4 @@
-"""Exports: what is written to targets outside for as long as it is stored, and how far each is."""
+"""Exports: continuous copies of items to outside targets, and the progress of each."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Export(models.Model):
 
     @classmethod
     def active_ones(cls) -> models.QuerySet[Export]:
-        """Those that export."""
+        """Exports that are neither paused nor stopped."""
         return cls.objects.filter(paused=False, listed=True)
 
     @property
@@ -103,7 +103,7 @@ class Export(models.Model):
 
 
 class ExportFile(models.Model):
-    """The one row about the file of exports: what is wrong with it, as the leading node read it."""
+    """The only row: the fault of the file of exports, as the leading node read it."""
 
     id = models.SmallIntegerField(primary_key=True, default=1)
     node = models.CharField(_("node"), max_length=100)

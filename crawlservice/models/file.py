@@ -1,4 +1,4 @@
-"""Saved files: what is in the file store, and which pages saved it."""
+"""Saved files: contents of the file store, and the pages that saved them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PageFile(models.Model):
     rid = models.UUIDField(_("request id"))
     file = models.ForeignKey(StoredFile, models.PROTECT, verbose_name=_("stored file"))
     url = models.TextField(_("URL"))
-    # Of a picture that a browser took, what it shows: see crawlframe/response/picture.py.
+    # Of a picture that a browser took, its subject: see crawlframe/response/picture.py.
     kind = models.CharField(_("kind"), max_length=20, db_default="")
 
     class Meta:

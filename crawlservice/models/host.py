@@ -1,4 +1,4 @@
-"""Hosts: what was fetched of each, what an operator ordered for it, and why it is held."""
+"""Hosts: statistics of their fetches, orders of operators, and why a host is held."""
 
 from __future__ import annotations
 
@@ -103,7 +103,8 @@ class Host(models.Model):
         verbose_name = _("host")
         verbose_name_plural = _("hosts")
         ordering = ("-id",)
-        # None on what every batch of statistics changes: PostgreSQL updates such rows in place.
+        # None on columns that every batch of statistics changes: PostgreSQL updates such rows in
+        # place.
         indexes = (
             models.Index(fields=("id",), condition=HELD, name="host_held"),
             models.Index(fields=("id",), condition=Q(paused=True), name="host_paused"),

@@ -1,4 +1,4 @@
-"""Who we are to the sites that are crawled: the keys that sign requests, and the credentials of
+"""Our identity for the sites that are crawled: the keys that sign requests, and the credentials of
 hosts. Secrets are sealed (security/sealing.py)."""
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from crawlservice.models.task import user_key
 
 
 class BotKey(models.Model):
-    """An Ed25519 key of the directory. Of those that have started, the one that started last
-    signs."""
+    """An Ed25519 key of the directory. The key that started last signs."""
 
     name = models.CharField(max_length=43, unique=True, help_text="JWK thumbprint")
     public = models.CharField(max_length=43, help_text="as the JWK has it in x")

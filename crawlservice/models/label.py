@@ -1,4 +1,4 @@
-"""Labels of tasks: name=value pairs by which tasks are found."""
+"""Labels of tasks: name=value pairs to find tasks by."""
 
 from __future__ import annotations
 

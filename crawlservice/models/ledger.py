@@ -1,5 +1,5 @@
-"""The ledger and the results of its requests: one Page per request that ended, its items, and what
-spiders counted."""
+"""The ledger and the results of its requests: one Page per request that ended, its items, and the
+statistics of spiders."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class Item(models.Model):
 
 
 class RowChange(models.Model):
-    """What an Upsert with ``history`` changed in a row of a model of the team's. Written in the
+    """A change that an Upsert with ``history`` made in a row of a team's model. Written in the
     transaction of the page. Kept when the task is removed."""
 
     model = models.CharField(_("model"), max_length=MODEL)
@@ -181,7 +181,7 @@ class RowChange(models.Model):
 
 
 class Stat(models.Model):
-    """What the pages of a task counted under one name: a sum, or a maximum. Written in the
+    """A statistic of a task's pages under one name: a sum, or a maximum. Written in the
     transactions of the pages."""
 
     class Kind(models.TextChoices):
@@ -205,8 +205,8 @@ class Stat(models.Model):
 
 
 class StartPart(models.Model):
-    """A part of what a task's start has yielded while it still runs. Like seeds: its requests are
-    admitted, whatever becomes of the run. The number decides which run of start counts."""
+    """Requests that a task's start has yielded while it still runs. They are admitted like seeds,
+    however the run ends. The number decides which run of start counts."""
 
     # Without a constraint, as in Stat.
     task = task_key()
@@ -228,7 +228,7 @@ class StartPart(models.Model):
 
 
 class TaskState(models.Model):
-    """What requests of a task need that is in no record, such as a cookie."""
+    """State that requests of a task need beside their records, such as a cookie."""
 
     # Without a constraint, as in Stat.
     task = task_key()
@@ -248,8 +248,8 @@ class TaskState(models.Model):
 
 
 class TaskLayer(models.Model):
-    """A layer of a task that was crawled in layers, and what was fetched of it until it was done.
-    Written with the task's step to the next layer; what is missing is that of its present one."""
+    """A layer of a task that is crawled in layers, and its counts when it was done. Written with
+    the task's step to the next layer; the present layer has no row."""
 
     # Without a constraint, as in Stat.
     task = task_key()

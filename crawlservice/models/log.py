@@ -11,7 +11,7 @@ LOGGER = 100  # characters of a logger's name
 
 
 class LogLine(models.Model):
-    """One message. Its time is that of the machine on which the spider ran."""
+    """One message. Its time comes from the clock of the machine that ran the spider."""
 
     task = task_key()
     at = models.DateTimeField(_("time"))

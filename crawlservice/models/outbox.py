@@ -1,5 +1,5 @@
-"""The outbox: what happened to tasks, schedules, nodes and hosts, the webhooks that report it, and
-model items on their way to other databases."""
+"""The outbox: events of tasks, schedules, nodes and hosts, the webhooks that report them, and model
+items on their way to other databases."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from crawlservice.models.task import REASON, SPIDER, Schedule, Task
 
 
 class Event(models.Model):
-    """What happened to a task, a schedule, a node or a host, written in the transaction in which it
-    happened. ``detail``: further facts."""
+    """An event of a task, a schedule, a node or a host, written in the transaction that made the
+    change. ``detail``: further facts."""
 
     class Kind(models.TextChoices):
         FINISHED = "finished", _("finished")  # with errors or without

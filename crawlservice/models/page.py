@@ -1,4 +1,4 @@
-"""Kept pages: what sites sent, and where the bodies are."""
+"""Kept pages: the answers of sites, and the places of their bodies."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PageBody(models.Model):
     )
     offset = models.BigIntegerField(null=True, help_text="of its record in the segment")
     length = models.BigIntegerField(null=True, help_text="bytes of its record")
-    # Set anew by each page that has this body: what is in use is not deleted meanwhile.
+    # Set anew by each page that has this body: a body in use is not deleted meanwhile.
     used_at = models.DateTimeField(_("used"), db_default=Now(), db_index=True)
 
     class Meta:

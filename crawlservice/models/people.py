@@ -1,4 +1,4 @@
-"""Who may do what: the tokens of programs, and the journal of all actions."""
+"""Access: the tokens of programs, and the journal of all actions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Submission(models.Model):
 
 
 class Action(models.Model):
-    """The journal: what somebody did, and whether it succeeded."""
+    """The journal: an action of a person or program, and whether it succeeded."""
 
     at = models.DateTimeField(_("time"), db_default=Now(), db_index=True)
     user = models.ForeignKey(

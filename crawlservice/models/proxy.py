@@ -12,8 +12,8 @@ TAGS = 400  # characters of all tags of a proxy
 
 
 class ProxySource(models.Model):
-    """A list of proxies that is read again and again: a file or a page with one in each line, or
-    what the tasks of a spider name."""
+    """A list of proxies that is read periodically: a file or a page with a proxy in each line, or
+    the proxies that the tasks of a spider name."""
 
     name = models.CharField(_("name"), max_length=100, unique=True)
     # It may have a key in its query. Of a spider: its arguments, as JSON.

@@ -1,4 +1,4 @@
-"""The quality of runs: one profile of the items and pages of each task, and what was found."""
+"""The quality of runs: one profile of the items and pages of each task, and its findings."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ FIELD = 100  # characters of the name of a field
 
 
 class Profile(models.Model):
-    """What the items and pages of one task are like, and how far they have been read. Both change
-    in one transaction, so that none counts twice."""
+    """Measures of the items and pages of one task, and how far these have been read. Both change
+    in one transaction, so that no row counts twice."""
 
     # Without a constraint: an older process deletes tasks without knowing this table.
     task = models.OneToOneField(
@@ -67,8 +67,7 @@ class Profile(models.Model):
 
 
 class Finding(models.Model):
-    """One thing in which a run is not as it should be: not as its author expects, or not as earlier
-    runs were."""
+    """One deviation of a run from its author's expectation, or from earlier runs."""
 
     class Source(models.TextChoices):
         EXPECTATION = "expectation", _("expectation")

@@ -10,7 +10,8 @@ from crawlservice.models.task import SPIDER, user_key
 
 
 class Recipe(models.Model):
-    """A recipe as it is now. ``text`` is that of its latest version, so that nodes read one row."""
+    """The present state of a recipe. ``text``: of its latest version, so that nodes read one
+    row."""
 
     name = models.CharField(_("name"), max_length=SPIDER, unique=True)
     number = models.PositiveIntegerField(_("version"), default=1, editable=False)
@@ -27,7 +28,7 @@ class Recipe(models.Model):
 
 
 class RecipeVersion(models.Model):
-    """What a recipe was when somebody saved it."""
+    """A version of a recipe, as a person saved it."""
 
     recipe = models.ForeignKey(
         Recipe, models.CASCADE, related_name="versions", verbose_name=_("recipe")

@@ -1,4 +1,4 @@
-"""What came of kept pages that were parsed again, and the items that were replaced."""
+"""Results of kept pages that were parsed again, and the items that were replaced."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from crawlframe.robots.state import MAX_ORIGIN, Status
 
 
 class RobotsFile(models.Model):
-    """What is known of the robots.txt of one origin. All times are of the database's clock."""
+    """The state of the robots.txt of one origin. All times are of the database's clock."""
 
     class State(models.TextChoices):
         PENDING = Status.PENDING, _("not read yet")

@@ -1,4 +1,4 @@
-"""What people decide about spiders. The spiders themselves are code, or recipes."""
+"""Decisions of operators about spiders. The spiders themselves are code, or recipes."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def task_key(**options: Any) -> models.ForeignKey[Task, Task]:
 def user_key(
     name: str | _StrPromise, **options: Any
 ) -> models.ForeignKey[User | None, User | None]:
-    """The user who did something; none if it was nobody, or one who was deleted."""
+    """The user of an action; none for a program, or for a deleted user."""
     return models.ForeignKey(
         USER, models.SET_NULL, null=True, blank=True, verbose_name=name, **options
     )
@@ -192,7 +192,7 @@ class Task(models.Model):
         db_index=False,
         verbose_name=_("schedule"),
     )
-    watch = models.ForeignKey(  # of which it is a round
+    watch = models.ForeignKey(  # it is a round of this watch
         "crawlservice.Watch",
         models.SET_NULL,
         null=True,

@@ -1,5 +1,5 @@
-"""Watches: spiders whose pages are visited again, the pages and items that they know, and what they
-do each day."""
+"""Watches: spiders whose pages are visited again, the pages and items that they know, and their
+counts of each day."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ REASON = 60  # characters, as in Page
 
 
 class Watch(models.Model):
-    """A spider whose pages are visited again. What is due is submitted in rounds, which are tasks.
-    Locked by whoever starts a round."""
+    """A spider whose pages are visited again. Due pages are submitted in rounds, which are tasks.
+    The row is locked while a round is started."""
 
     class State(models.TextChoices):
         RUNNING = "running", _("running")
@@ -74,7 +74,7 @@ class Watch(models.Model):
         editable=False,
         help_text=_("when all pages had been visited once; pages found since are new"),
     )
-    # By group of pages: level, prior, what is left of the budget: crawlservice/watches/group.py.
+    # By group of pages: level, prior, rest of the budget: crawlservice/watches/group.py.
     groups = models.JSONField(default=dict, editable=False)
     problem = models.TextField(
         _("problem"), blank=True, default="", editable=False, help_text=_("why it cannot go on")
@@ -95,7 +95,7 @@ class Watch(models.Model):
 
 
 class WatchedPage(models.Model):
-    """A page that a watch knows. Times are those of the clock of watches, intervals in seconds."""
+    """A page that a watch knows. Times are by the clock of watches, intervals in seconds."""
 
     class State(models.TextChoices):
         NEW = "new", _("new")  # not visited yet
@@ -122,7 +122,7 @@ class WatchedPage(models.Model):
     reason = models.CharField(_("reason"), max_length=REASON, blank=True, default="")
     digest = models.BinaryField(null=True, help_text="of what is compared")
     version = models.CharField(_("code version"), max_length=VERSION, blank=True, default="")
-    # What the visits add to the prior rate of change: crawlframe/revisit/rates.py.
+    # Evidence of the visits, added to the prior rate of change: crawlframe/revisit/rates.py.
     shape = models.FloatField(default=0.0)
     time = models.FloatField(default=0.0)
     every = models.FloatField(_("interval"), null=True, help_text=_("planned, in seconds"))
@@ -186,7 +186,7 @@ class WatchedItem(models.Model):
 
 
 class WatchedHost(models.Model):
-    """What is left of a host's budget, and how far its sitemap is trusted
+    """The rest of a host's budget, and how far its sitemap is trusted
     (crawlframe/revisit/trust.py)."""
 
     watch = models.ForeignKey(Watch, models.CASCADE, db_index=False, verbose_name=_("watch"))
@@ -209,7 +209,7 @@ class WatchedHost(models.Model):
 
 
 class WatchDay(models.Model):
-    """What a watch did on one day (UTC)."""
+    """The counts of a watch on one day (UTC)."""
 
     watch = models.ForeignKey(Watch, models.CASCADE, db_index=False, verbose_name=_("watch"))
     day = models.DateField(_("day"))

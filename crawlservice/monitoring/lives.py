@@ -33,11 +33,10 @@ class UnknownNode(CrawlframeError):
 def begin(
     node: str, machine: str, pid: int, *, once: bool = False, beside: Collection[int] = ()
 ) -> int:
-    """Records a new life of a node and returns its number. It replaces the earlier ones, except
-    those of the processes ``beside`` (pids on the same machine): they go on until they leave or
-    die, because the new life may be refused. If the node was offline, it is back, which is one
-    event. ``once``: it ends when no task is left, so its death is not reported. Raises
-    django.db.Error."""
+    """Records a new life of a node and returns its number. It replaces the earlier lives, except
+    of the processes ``beside`` (pids on the same machine): these continue until they leave or die,
+    because the new life may be refused. If the node was offline, it is back, which is one event.
+    ``once``: it ends when no task is left, so its death is not reported. Raises django.db.Error."""
     with transaction.atomic():
         life = Generation.objects.create(node=node, machine=machine, pid=pid, once=once)
         _lock(node)
@@ -55,9 +54,9 @@ def leave(generation: int) -> None:
 
 
 def die(generation: int, held: int) -> bool:
-    """Records that the life ended without leaving; ``held`` requests are given back. Returns
-    whether its node is offline now, which is one event, however many report it; it is not if
-    another life of the node goes on. Raises django.db.Error."""
+    """Records that the life ended without leaving; ``held`` requests are released. Returns whether
+    its node is offline now, which is one event, however many report it; it is not while another
+    life of the node continues. Raises django.db.Error."""
     with transaction.atomic():
         life = Generation.objects.filter(pk=generation).first()
         if life is None:
@@ -68,7 +67,7 @@ def die(generation: int, held: int) -> bool:
             return False
         life.given_back = held
         others = Generation.objects.filter(node=life.node)
-        # For nodes that began before fates were recorded, it is unknown which newer life goes on.
+        # For nodes that started before fates were recorded, the surviving life is unknown.
         unknown = life.fate == Fate.UNKNOWN
         others = others.filter(pk__gt=generation) if unknown else others.filter(fate=Fate.ALIVE)
         if life.once or others.exists():
@@ -123,8 +122,8 @@ class LivesMonitor:
 
 
 def _lock(node: str) -> None:
-    """Until the transaction ends, nobody else begins or ends a life of this node. Of two lives that
-    die at the same time, the second one counts as the last."""
+    """Locks the lives of this node until the transaction ends. Of two lives that die at the same
+    time, the second counts as the last."""
     lives = Generation.objects.filter(node=node, fate=Fate.ALIVE).order_by("pk")
     list(lives.select_for_update().values_list("pk"))
 

@@ -34,9 +34,9 @@ class Node:
 
     ``state``: loading (no code yet), live, checking (live, and trying a candidate), refused (live,
     and the candidate was not accepted), leaving (finishes what it has), or offline (its lease has
-    expired: dead, or cut off). ``problem``: file, line and error of what was refused, or of what
-    does not load in the live version; a traceback may follow. ``since``: of the code's state, or of
-    the death of a node whose requests others have taken, ``given_back`` in number. ``skew``: see
+    expired: dead, or cut off). ``problem``: file, line and error of a refused module, or of a
+    module that does not load in the live version; a traceback may follow. ``since``: of the code's
+    state, or of the death of a node whose ``given_back`` requests others have taken. ``skew``: see
     ``read``; ``apart``: for longer than a rollout takes. ``holds``: requests in progress. ``late``:
     seconds since its last heartbeat if one is overdue, else 0; ``left``: then, the seconds left of
     its lease. ``health``: as it reports it. ``share``: the part of all hosts that prefer it, 0 to
@@ -90,14 +90,14 @@ class Node:
 
     @property
     def reasons(self) -> list[str]:
-        """The reasons, one per line: what was refused or does not load, what could not be pulled,
-        and its troubles."""
+        """The reasons, one per line: refused modules, modules that do not load, failed pulls, and
+        its troubles."""
         told = (text.partition("\n")[0] for text in (self.problem, self.pull_problem))
         return [*filter(None, told), *self.troubles]
 
     @property
     def troubles(self) -> list[str]:
-        """What is wrong with it apart from its code, in the reader's language, one line each."""
+        """Its problems apart from its code, in the reader's language, one line each."""
         return [] if self.state in (OFFLINE, LEAVING) else [*self._troubles()]
 
     def _troubles(self) -> Iterator[str]:
@@ -133,14 +133,14 @@ class Node:
 
 
 def read() -> list[Node]:
-    """Every life of a node that the cluster knows, by name and age, and the last lives of those
+    """Every life of a node that the cluster knows, by name and age, and the last lives of nodes
     that died and have neither come back nor been forgotten.
 
     Skew: a node is marked if it does not run the version that most working nodes run. If no version
-    leads, it is unknown who is behind, and all are marked. Nodes that are offline, leaving or still
+    leads, the late nodes are unknown, and all are marked. Nodes that are offline, leaving or still
     loading do not count and are not marked. So during a rollout, the nodes that have the new
-    version are marked first, and those that lack it last; no mark is left when all have it. When
-    nothing has changed for longer than a rollout takes, those marked are apart.
+    version are marked first, and the nodes that lack it last; no mark is left when all have it.
+    When nothing has changed for longer than a rollout takes, marked nodes are apart.
 
     Raises RedisError and CrawlframeError."""
     leases = frontier().leases
@@ -257,7 +257,7 @@ def _gone(life: Generation) -> Node:
 
 
 def _since(info: NodeInfo) -> datetime | None:
-    if info.lease_left <= 0:  # nobody has replayed it yet
+    if info.lease_left <= 0:  # not yet replayed
         return timezone.now() + timedelta(seconds=info.lease_left)
     return datetime.fromtimestamp(info.code.changed_at, UTC) if info.code.changed_at else None
 

@@ -24,7 +24,7 @@ from crawlservice.tasks.progress.forecast import Forecast, forecasts
 MAX_OPEN = 1_000  # open tasks whose numbers are summed
 MAX_ROWS = 20  # most tasks, and hosts, shown
 MAX_ENDED = 8  # last ended tasks shown
-ROWS = 20_000  # ledger rows by which hosts are judged
+ROWS = 20_000  # ledger rows for the judgement of hosts
 SEARCHED_ROWS = 400_000  # ledger rows searched for these: many may be cancelled
 SLOW_PAGES = 5  # pages from which on a host may be called slow
 

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 class TtlCached(Generic[P, T]):
     """A function whose result is returned again for the same arguments, in this process, for some
-    seconds. Concurrent callers wait for the one that computes it."""
+    seconds. Concurrent callers wait for the caller that computes it."""
 
     def __init__(self, function: Callable[P, T], seconds: float) -> None:
         self._function = function

@@ -1,1 +1,1 @@
-"""What leaves the service, at least once: claims with a lease, results, pauses after failures."""
+"""Outgoing messages, sent at least once: claims with a lease, results, pauses after failures."""

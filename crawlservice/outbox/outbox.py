@@ -25,8 +25,8 @@ MAX_PROBLEM = 2_000  # characters of a problem that are kept
 
 @dataclass(frozen=True)
 class Backoff:
-    """``pauses``: seconds after the first, second, … failure in a row; the last one repeats, unless
-    ``gives_up``."""
+    """``pauses``: seconds after the first, second, … failure in a row; the last pause repeats,
+    unless ``gives_up``."""
 
     pauses: tuple[float, ...]
     gives_up: bool = False
@@ -66,7 +66,7 @@ class Outbox(Generic[Message]):
         done: str,
         compose: Callable[[Any], Message],
     ) -> None:
-        """``compose`` makes the message of a row; what it raises is the problem of the row."""
+        """``compose`` makes the message of a row; its exception is the problem of the row."""
         self._rows, self._receiver, self._done, self._compose = rows, receiver, done, compose
         self._name = rows.model._meta.model_name
         self.states = {
@@ -81,8 +81,8 @@ class Outbox(Generic[Message]):
         return self._rows.filter(**{f"{self._receiver}__enabled": True}, next_at__lte=Now())
 
     def claim(self, busy: Collection[int], count: int) -> Iterator[tuple[Claim, Message]]:
-        """Claims what is due: at most one message of each receiver, except those that are ``busy``,
-        and ``count`` in all. Raises django.db.Error."""
+        """Claims due messages: at most one of each receiver that is not ``busy``, and ``count`` in
+        all. Raises django.db.Error."""
         due = self._rows.filter(**{self._receiver: OuterRef("pk")}, next_at__lte=Now())
         first = due.order_by("next_at", "pk")
         receivers = (

@@ -1,11 +1,11 @@
 """Sender: sends the messages of an outbox to several receivers at the same time, one to each, so
-that one that hangs delays no other.
+that a receiver that hangs delays no other.
 
 Stream: rows that go to one target in batches, in their order.
 
-A batch is fenced where its position is kept: its sender names the position that it leads on from
-(exports), or locks the target (rows of other databases). So it needs no lease: a new leader goes on
-at once, and of two senders one moves the position.
+A batch is fenced where its position is kept: its sender names the position before it (exports), or
+locks the target (rows of other databases). So it needs no lease: a new leader continues at once,
+and of two senders one moves the position.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Sender(Work, Generic[Message]):
         further columns. May raise anything."""
 
     async def end(self) -> None:
-        """Releases what ``send`` has opened."""
+        """Releases the connections of ``send``."""
 
     def step(self) -> float:
-        """Claims what is due, and settles what has ended. Returns the seconds after which to call
-        it again. Raises django.db.Error."""
+        """Claims due messages, and settles sent ones. Returns the seconds after which to call it
+        again. Raises django.db.Error."""
         busy = [claim.receiver for claim in self._sending.values()]
         loop = self._runner.get_loop()
         for claim, message in self._outbox.claim(busy, self.at_a_time - len(self._sending)):
@@ -60,7 +60,7 @@ class Sender(Work, Generic[Message]):
         return 0.0
 
     def close(self) -> None:
-        """Waits for what is being sent. What cannot be settled is sent again."""
+        """Waits for messages in flight. Unsettled messages are sent again."""
         try:
             while self._sending:
                 self._settle(self._runner.run(_first(self._sending)))
@@ -105,8 +105,8 @@ class OutboxThread(Work):
         after which to try again. Raises django.db.Error."""
 
     def step(self) -> float | None:
-        """Does what ``send_next`` does, and records failures of the target. Raises django.db.Error
-        of the service's database and LedgerAway: a batch may have been sent, and is sent again."""
+        """Calls ``send_next``, and records failures of the target. Raises django.db.Error of the
+        service's database and LedgerAway: a batch may have been sent, and is sent again."""
         try:
             return self.send_next()
         except (DatabaseError, LedgerAway):

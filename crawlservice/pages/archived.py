@@ -1,8 +1,8 @@
 """Bodies in the archive: each worker writes them to its segment before their rows are written. A
 place is in a row only if its record is durable.
 
-Captures: kept pages as they are archived. What was sent with a request is left out, apart from
-its headers: it may be a password.
+Captures: kept pages as they are archived. The bodies of requests are left out: they may contain a
+password.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SOFTWARE = f"crawlframe/{__version__}"
 
 
 def archive() -> Archive | None:
-    """That of this installation; None if pages are kept in the database."""
+    """The archive of this installation; None if pages are kept in the database."""
     return _opened(settings.CRAWLFRAME)
 
 
@@ -84,12 +84,12 @@ class ArchivedPageRows(PageRows):
         self._original = lru_cache(maxsize=1024)(self._read_original)
 
     def prepare(self, outcomes: list[Outcome]) -> None:
-        """Gives each page the place of its body. What is not archived is written, the body only if
-        it is not there yet. Raises django.db.Error and ArchiveError; then call it again."""
+        """Gives each page the place of its body. New captures are written, a body only if it is not
+        there yet. Raises django.db.Error and ArchiveError; then call it again."""
         pages = pages_of(outcomes)
         for page in pages:
             page.digest = page.digest or digest_of(page.body)
-        # Each time: what was there may be deleted while the database is away.
+        # Each time: known bodies may be deleted while the database is away.
         known = _known({page.digest for page in pages})
         new = [page for page in pages if not page.archived]
         # A page that came from the store was not fetched.
@@ -112,8 +112,8 @@ class ArchivedPageRows(PageRows):
         self._try(self._writer.close)
 
     def _try(self, finish: Callable[[], None]) -> None:
-        """What cannot be finished now is finished by the node's steward, at the latest when this
-        process is gone. Nothing is lost by it."""
+        """Finishes a segment. If that fails, the node's steward finishes it, at the latest when
+        this process is gone. Nothing is lost."""
         try:
             finish()
         except ArchiveError as error:
@@ -144,7 +144,7 @@ class ArchivedPageRows(PageRows):
                 page.place = StoredBody(segment, offset, length)
 
     def _number_of(self, segment: str) -> int:
-        """That of the row of a segment, which is made if it is missing."""
+        """The number of a segment's row, which is made if it is missing."""
         name, number = self._segment
         if segment != name:
             row, _ = PageSegment.objects.get_or_create(name=segment, defaults={"node": self._node})
@@ -161,7 +161,7 @@ class ArchivedPageRows(PageRows):
 
 
 def _known(digests: Collection[bytes]) -> dict[bytes, tuple[StoredBody, str]]:
-    """Of these bodies, those that are archived, with the names of their segments."""
+    """The archived bodies among these, with the names of their segments."""
     rows = PageBody.objects.filter(digest__in=digests, segment__isnull=False)
     columns = rows.values_list("digest", "segment", "offset", "length", "segment__name")
     return {

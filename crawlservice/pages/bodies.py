@@ -1,4 +1,4 @@
-"""Bodies: reads what is kept of pages."""
+"""Bodies: reads the kept bodies of pages."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class Segments:
             self._thread.ensure_running()
 
     def stop(self) -> None:
-        """Does a last round now, so that other nodes can read what is here."""
+        """Does a last round now, so that other nodes can read the pages of this one."""
         if self._segments is not None and self._thread is not None:
             self._thread.stop()
             self._segments.finish()

@@ -1,4 +1,4 @@
-"""Difference: what the items of a page are by the code of today, compared with the stored ones."""
+"""Difference: a page's items by the code of today, compared with the stored items."""
 
 from __future__ import annotations
 

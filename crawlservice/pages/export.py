@@ -28,7 +28,7 @@ NAMES = {suffix.split(".")[1]: suffix for suffix in FORMATS}  # warc, wacz
 
 
 class PagesExport:
-    """Those of ``rows`` that there are now, oldest first. Equal bytes are in the file once; other
+    """The pages of ``rows`` that exist now, oldest first. Equal bytes are in the file once; other
     pages that have them refer to the first. ``given``: pages so far."""
 
     def __init__(self, rows: QuerySet[KeptPage]) -> None:
@@ -59,7 +59,7 @@ class PagesExport:
                 if row.body_id not in bodies:  # a reader that is slow: it was deleted meanwhile
                     continue
                 own, original = _original(row), None
-                # Readers do not find the DOM of a browser through what refers to it.
+                # Readers do not find the DOM of a browser through a record that refers to it.
                 if row.body_id in first and not row.headers.get("rendered"):
                     original = known.get(first[row.body_id])
                     if original is None:
@@ -86,8 +86,8 @@ class PagesExport:
 
 
 def suffix_of(path: Path, chosen: str | None = None) -> str:
-    """The suffix in FORMATS of what is written to a path. ``chosen``: one of NAMES; by default the
-    path decides. Raises ExportError if it cannot be written there."""
+    """The suffix in FORMATS for a path. ``chosen``: one of NAMES; by default the path decides.
+    Raises ExportError if the format cannot be written there."""
     suffix = NAMES[chosen] if chosen else next((s for s in FORMATS if path.name.endswith(s)), "")
     if not suffix:
         raise ExportError(
@@ -105,7 +105,7 @@ def write(
     export: PagesExport, path: Path, suffix: str, name: str, stdout: BinaryIO | None = None
 ) -> None:
     """Writes a file, which appears only when it is complete. Raises ExportError, BrokenPipeError,
-    and what ``stream`` raises."""
+    and the errors of ``stream``."""
     pieces = export.stream(suffix, name)
     try:
         if path == STDOUT:

@@ -98,8 +98,8 @@ def part_of(url: str, parts: int) -> int:
 
 
 def _rows(task: Task, html: bool) -> Iterator[tuple[list[Page], dict[UUID, str]]]:
-    """The pages, in the order in which they ended, some at a time, with their texts by rid if these
-    are wanted and kept."""
+    """The pages in the order of their ends, some at a time, with their texts by rid if these are
+    wanted and kept."""
     fields = ("rid", "task_id", "url", "state", "reason", "status", "depth")
     after, size = 0, BODIES if html else ROWS
     while some := [*of_task(Page.objects.only(*fields), task.pk, after=after)[:size]]:
@@ -135,10 +135,10 @@ def _text(page: KeptPage, body: bytes) -> str | None:
 
 
 def _links(pages: list[Page], targets: _Targets) -> Iterator[tuple[Page, str]]:
-    """The links of these pages that led to a page of the task, as (page, URL of that one).
+    """The links of these pages that led to a page of the task, as (page, URL of the target).
 
-    A row has what it yielded, before limits of pages refused some of it, and before it was known
-    what other pages had yielded at the same time: such a request has the depth of the page that
+    A row has the requests that it yielded, before limits of pages refused some of them, and before
+    the requests of simultaneous pages were known: such a request has the depth of the page that
     came first. Of pages of one depth, the first row has the link."""
     led = _led_to(pages)
     while some := [*islice(led, ROWS)]:
@@ -154,7 +154,7 @@ def _links(pages: list[Page], targets: _Targets) -> Iterator[tuple[Page, str]]:
 
 
 def _led_to(pages: list[Page]) -> Iterator[tuple[Page, UUID]]:
-    """What the pages yielded, as (page, rid of the request)."""
+    """The requests that the pages yielded, as (page, rid of the request)."""
     for start in range(0, len(pages), LISTS):
         some = pages[start : start + LISTS]
         rows = Page.objects.filter(pk__in=[row.pk for row in some], follow_ups__isnull=False)
@@ -216,7 +216,7 @@ class _Files:
         file.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
 
     def finish(self) -> tuple[int, int]:
-        """Puts the files in place, and removes those of an earlier run. Returns how many of each.
+        """Puts the files in place, and removes files of an earlier run. Returns how many of each.
         Raises OSError, and ExportError if files of both runs are left."""
         self._close()
         written = {target.name for target in self._targets.values()}

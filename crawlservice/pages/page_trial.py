@@ -1,5 +1,5 @@
-"""Today: what the callback of a kept page would yield with the code of today. The service imports
-no spiders, so a node is asked; it runs the code in a process of its own, without any effect."""
+"""PageTrial: the callback of a kept page, run with the code of today. The service imports no
+spiders, so a node is asked; it runs the code in a process of its own, without any effect."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class NotTried(CrawlframeError):
 
 @dataclass
 class Answer:
-    """``problem``: why there is no result. ``differences``: of the items to those of the run that
-    the page was kept of."""
+    """``problem``: why there is no result. ``differences``: between the new items and the items of
+    the run that kept the page."""
 
     problem: str = ""
     version: str = ""
@@ -66,7 +66,7 @@ class Answer:
         return asdict(self)
 
     def encode(self) -> bytes:
-        """JSON of at most MAX_ANSWER bytes; ``problem`` says what is left out."""
+        """JSON of at most MAX_ANSWER bytes; ``problem`` names the omitted parts."""
         self.problem, self.raised = self.problem[:MAX_CHARS], self.raised[-MAX_CHARS:]
         self.differences = [line[:MAX_CHARS] for line in self.differences]
         text = dumps(self.as_data())

@@ -31,14 +31,14 @@ _RENAMED = re.compile(
     r"animate\w*|set)(?:[\s/>\0]|$))",  # the last ones set attributes of links in SVG
     re.I,
 )
-# Attributes by which a click leads elsewhere: a browser connects to a link that is pressed before
-# any policy is asked.
+# Attributes that lead a click elsewhere: a browser connects to a link that is pressed before any
+# policy is asked.
 _LEADING = re.compile(r"(?<![\w-])(?=(?:href|action|formaction|ping)\s*=)", re.I)
 
 
 @dataclass(frozen=True)
 class ShownPage:
-    """A kept page with its body. ``kind``: as that of a Response."""
+    """A kept page with its body. ``kind``: as ``Response.kind``."""
 
     page: KeptPage
     body: bytes
@@ -70,7 +70,7 @@ class ShownPage:
 
     @cached_property
     def source(self) -> str:
-        """What of the text is shown; "" for what is no text."""
+        """The shown part of a text; "" for binary bodies."""
         return "" if self.kind == "binary" else self.text[:SOURCE].replace("\0", "\ufffd")
 
     @property
@@ -84,8 +84,7 @@ def harmless(text: str) -> str:
 
 
 def rendered(shown: ShownPage) -> HttpResponse:
-    """The page for a frame: see POLICY. Always UTF-8, so that it means to the browser what it means
-    here."""
+    """The page for a frame: see POLICY. Always UTF-8, so that the browser reads the same text."""
     text = harmless(shown.text[:MAX_RENDERED]) if shown.kind == "html" else ""
     response = HttpResponse(text, content_type="text/html; charset=utf-8")
     _secure(response)

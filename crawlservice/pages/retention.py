@@ -73,15 +73,15 @@ class PageRetention:
                 break
         _delete(KeptPage.objects.filter(pk__lte=last, body__segment=None))
         if self._excess <= 0 or not found:
-            # A new walk, for their bodies, and to sum up what is left.
+            # A new walk, for their bodies, and to sum up the remaining ones.
             self._excess = self._last = self._size = 0
             self._sweep_at = 0.0
         return bool(found)
 
     def _sweep(self) -> bool:
-        """Walks through the bodies in the order of their numbers: deletes those that no page has,
-        and sums up the others, so that no query reads all of them. What the other limits delete
-        behind the walk still counts in this one."""
+        """Walks through the bodies in the order of their numbers: deletes bodies that no page has,
+        and sums up the others, so that no query reads all of them. Bodies that other limits delete
+        behind the walk still count in this one."""
         if self._clock() < self._sweep_at:
             return False
         bodies = PageBody.objects.filter(pk__gt=self._last)

@@ -1,5 +1,5 @@
-"""Segments: what becomes of the WARC files of kept pages. Each node finishes and uploads its own;
-the leading steward deletes those in which no body is any more."""
+"""Segments: the WARC files of kept pages. Each node finishes and uploads its own; the leading
+steward deletes segments without bodies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BATCH = 100  # segments deleted at a time
 
 
 class NodeSegments(Work):
-    """Those of one node, looked after in a thread of their own, because files may be large."""
+    """Segments of one node, finished in a thread of their own, because files may be large."""
 
     def __init__(self, archive: Archive, node: str) -> None:
         self._archive = archive
@@ -35,7 +35,7 @@ class NodeSegments(Work):
         self._known: set[str] = set()  # finished segments that were seen
 
     def step(self) -> float:
-        """Does what ``tick`` does. Raises django.db.Error."""
+        """A ``tick`` of the thread. Raises django.db.Error."""
         text = ""
         try:
             self.tick()
@@ -47,10 +47,10 @@ class NodeSegments(Work):
         return PAUSE
 
     def tick(self) -> None:
-        """Finishes what dead workers have left, uploads what is finished, and notes both. Raises
+        """Finishes segments of dead workers, uploads finished ones, and records both. Raises
         ArchiveError and django.db.Error."""
         recover(self._archive.directory, self._node)
-        # Workers may have died without a row of theirs; what no row names is never deleted.
+        # Workers may have died without a row; a segment without a row is never deleted.
         names = {path.name for path in self._archive.directory.glob(f"*{SUFFIX}")} - self._known
         mine = [name for name in names if is_segment(name) and node_of(name) == self._node]
         rows = [PageSegment(name=name, node=self._node) for name in mine]
@@ -65,7 +65,7 @@ class NodeSegments(Work):
                 row.save(update_fields=["state", "size"])
 
     def finish(self) -> None:
-        """What a node does at last, so that other nodes can read what is here."""
+        """The last step of a node, so that other nodes can read its segments."""
         try:
             self.tick()
         except (ArchiveError, DatabaseError) as error:

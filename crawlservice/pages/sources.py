@@ -35,7 +35,7 @@ class Sources:
             rows = chosen(reparse).filter(pk__lte=reparse.last)
             found, seen = _some(rows, reparse, after, most)
             return PageNumbers(found, seen, seen == after)
-        # Asked first: what ends meanwhile may have written pages since.
+        # Asked first: tasks that end meanwhile may have written pages since.
         over = not Task.objects.filter(pk=reparse.task, state__in=Task.ACTIVE).exists()
         rows, until = chosen(reparse), after
         if not over:
@@ -48,7 +48,7 @@ class Sources:
 
 
 def chosen(reparse: Reparse) -> QuerySet[KeptPage]:
-    """The pages that are meant, by all but their callback. What politeness excluded is not."""
+    """The pages of a reparse, whatever their callback, without pages excluded by politeness."""
     rows = KeptPage.objects.exclude(reason__in=NO_ERRORS)
     if reparse.task:
         rows = rows.filter(task=reparse.task)
@@ -64,8 +64,8 @@ def chosen(reparse: Reparse) -> QuerySet[KeptPage]:
 def _some(
     rows: QuerySet[KeptPage], reparse: Reparse, after: int, most: int
 ) -> tuple[list[int], int]:
-    """Looks at the next pages, at most so many. Returns the numbers of those that are meant, and
-    that of the last one that was looked at: ``after`` if there are no others."""
+    """Looks at the next pages, at most so many. Returns the numbers of the matching pages, and the
+    number of the last page looked at: ``after`` if there are no others."""
     following = rows.filter(pk__gt=after).order_by("pk")
     if not reparse.callback:
         found = [*following.values_list("pk", flat=True)[:most]]
@@ -83,7 +83,7 @@ def _callback_of(record: bytes | memoryview) -> str:
 
 
 class _Body(NamedTuple):
-    """What SourcePage says of the body of a page."""
+    """The fields of SourcePage about the body of a page."""
 
     content: bytes = b""
     problem: str = ""

@@ -1,1 +1,1 @@
-"""Proxies in the database: lists, their checks, and what is known of each."""
+"""Proxies in the database: lists, their checks, and their use."""

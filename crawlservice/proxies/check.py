@@ -44,7 +44,7 @@ def waiting() -> QuerySet[Proxy]:
 
 
 def due() -> list[Proxy]:
-    """Those of them whose time for a check has come; some of these."""
+    """Some of the proxies that are due for a check."""
     rows = waiting().filter(Q(check_at__isnull=True) | Q(check_at__lte=clock.now()))
     return [*rows.order_by(F("check_at").asc(nulls_first=True), "pk")[:AT_A_TIME]]
 
@@ -58,8 +58,8 @@ def check_all(settings: Settings, rows: list[Proxy]) -> dict[int, Checked]:
 
 
 def take_out(row: Proxy, use: ProxyUse) -> None:
-    """A proxy that requests could not use. One that came back a short time ago is checked later
-    than then: the check may not show what is wrong with it."""
+    """Takes out a proxy that requests could not use. A proxy that came back a short time ago is
+    checked later than then: the check may not show its fault."""
     now = clock.now()
     if row.checked_at is None or now - row.checked_at > FAILURE_AGE:
         row.failures = 0

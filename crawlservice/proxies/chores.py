@@ -10,7 +10,7 @@ from crawlservice.models import Proxy, ProxySource
 from crawlservice.proxies import check, runs, sources
 from crawlservice.proxies.pool import publish
 
-PAUSE = 1.0  # seconds between two looks for what is due
+PAUSE = 1.0  # seconds between two looks for due checks
 
 
 class ProxyChecks(Work):
@@ -29,7 +29,7 @@ class ProxyChecks(Work):
 
 
 class ProxyChores:
-    """Those of one steward."""
+    """Proxy chores of one steward."""
 
     def __init__(self, steward: ChoreContext) -> None:
         self._frontier = steward.frontier

@@ -73,8 +73,7 @@ def read_entry(
 
 
 def entry_of(proxy: ListedProxy, source: ProxySource) -> Entry:
-    """The entry of an item; what it does not say is as the list has it.
-    Raises BadProxy."""
+    """The entry of an item; missing fields are as the list has them. Raises BadProxy."""
     fields = check_fields(
         source.tier if proxy.tier is None else proxy.tier,
         {*source.tags.split(), *proxy.tags},
@@ -104,8 +103,8 @@ def check_fields(tier: int, tags: Iterable[str], country: str, most: int) -> dic
 
 
 def read_lines(lines: Iterable[str], **fields: Any) -> tuple[list[Entry], list[str]]:
-    """The entries of a list, one in each line, and what is wrong with the other lines. Empty lines
-    and those that begin with ``#`` are skipped."""
+    """The entries of a list, one in each line, and the problems of the other lines. Empty lines and
+    comments (``#``) are skipped."""
     entries: dict[str, Entry] = {}
     problems = []
     for number, line in enumerate(lines, 1):
@@ -122,8 +121,7 @@ def read_lines(lines: Iterable[str], **fields: Any) -> tuple[list[Entry], list[s
 
 
 class Imported(NamedTuple):
-    """Numbers of proxies. ``changed``: of those that were there, the ones that have other fields or
-    credentials now."""
+    """Numbers of proxies. ``changed``: existing proxies that got other fields or credentials."""
 
     new: int = 0
     changed: int = 0
@@ -131,8 +129,8 @@ class Imported(NamedTuple):
 
 
 def store(entries: Iterable[Entry], source: ProxySource | None = None, run: int = 0) -> Imported:
-    """Adds proxies to the pool, or changes those that are there; they are used when they have been
-    checked. ``run``: the task that has named them, which changes those of its list only."""
+    """Adds proxies to the pool, or changes existing ones; they are used when they have been
+    checked. ``run``: the task that has named them, which changes proxies of its list only."""
     wanted = {entry.key: entry for entry in entries}
     new = known = changed = 0
     with transaction.atomic():
@@ -181,7 +179,7 @@ def _has_other_login(row: Proxy, entry: Entry) -> bool:
 def _set(row: Proxy, entry: Entry, run: int) -> None:
     row.url, row.tier, row.tags = entry.url, entry.tier, " ".join(entry.tags)
     row.country, row.max_concurrency = entry.country, entry.most
-    # Sealed anew each time, so it is only compared by what `key` covers.
+    # Sealed anew each time, so only the text that `key` covers is compared.
     row.sealed_login = entry.sealed_login
     row.named_by = max(row.named_by, run) if run else 0
     row.changed_at = timezone.now()

@@ -1,5 +1,5 @@
-"""The pool: which proxies of the database may be used, with their credentials, and what is
-published of them in the frontier."""
+"""The pool: the usable proxies of the database, with their credentials, and their entries in the
+frontier."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def usable_rows() -> Any:
 
 
 def pooled() -> list[PooledProxy]:
-    """What is published. Raises django.db.Error."""
+    """The published proxies. Raises django.db.Error."""
     return [
         PooledProxy(pk, most, life, tier, country, tuple(tags.split()))
         for pk, most, life, tier, country, tags in usable_rows().values_list(*FIELDS)
@@ -45,8 +45,8 @@ def version_of(proxies: list[PooledProxy]) -> str:
 
 
 def publish(frontier: Frontier) -> None:
-    """Publishes what has changed, also after the frontier has lost the pool. Raises
-    django.db.Error, FrontierError and redis.RedisError."""
+    """Publishes changes, also after the frontier has lost the pool. Raises django.db.Error,
+    FrontierError and redis.RedisError."""
     proxies = pooled()
     if not proxies and not any(frontier.proxies.versions()):
         return  # most projects have none
@@ -54,13 +54,13 @@ def publish(frontier: Frontier) -> None:
 
 
 class StoredProxies:
-    """Reads the pool again and again; what has not changed is not unsealed again."""
+    """Reads the pool periodically; unchanged secrets are not unsealed again."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[tuple[Any, ...], StoredProxy]] = {}
 
     def read(self) -> list[StoredProxy]:
-        """Raises django.db.Error, and SealError for what cannot be read."""
+        """The present pool. Raises django.db.Error, and SealError for unreadable secrets."""
         found: dict[int, tuple[tuple[Any, ...], StoredProxy]] = {}
         columns = ("pk", "url", "sealed_login", "tier", "country", "tags", "named_by")
         for row in usable_rows().values_list(*columns):
@@ -100,8 +100,8 @@ def pool_here() -> Callable[[str], ChosenProxy | None]:
 
 class Missing(NamedTuple):
     """Requests of ``host`` that wait for a proxy of ``choice``. ``until``: seconds since the epoch
-    at which the first one may be used again, 0: nobody knows. ``proxies``: how many the choice
-    allows. Instants are by the clock of the database, but ``since``, which is by that of Redis."""
+    at which the first proxy may be used again, 0: unknown. ``proxies``: how many the choice allows.
+    Instants are by the clock of the database, but ``since`` by the clock of Redis."""
 
     host: str
     choice: str
@@ -126,7 +126,7 @@ class _Row(NamedTuple):
 
 
 def missing(frontier: Frontier, host: str = "", task: int = 0) -> Iterator[Missing]:
-    """What waits for a proxy now; ``host``: only there; ``task``: only of this one. Raises
+    """Requests that wait for a proxy now; ``host``, ``task``: only of these. Raises
     redis.RedisError and django.db.Error."""
     lacks = [
         one

@@ -1,5 +1,5 @@
-"""Runs: the tasks whose spider names the proxies of a list. What a page names goes into the pool in
-the transaction of the page; what a complete run has not named leaves it."""
+"""Runs: the tasks whose spider names the proxies of a list. Proxies that a page names enter the
+pool in the transaction of the page; proxies that a complete run did not name leave it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LIMITS = (
 FEWER_LINKS = [UNFOLLOWED + limit for limit in LIMITS]
 
 
-# -- what pages name -------------------------------------------------------------------------------
+# -- proxies named by pages ------------------------------------------------------------------------
 
 
 class FoundProxies(Participant):
@@ -91,8 +91,8 @@ def _list_of_task(task: int) -> ProxySource:
 
 
 def list_of(task: Task) -> ProxySource | None:
-    """The list that a task refreshes: the one that has started it, or else one of its spider whose
-    arguments it has; that with most of them."""
+    """The list that a task refreshes: the list that has started it, or else the list of its spider
+    with the most arguments in common."""
     rows = [*ProxySource.objects.filter(spider=task.spider).order_by("pk")]
     for row in rows:
         if row.run == task.pk:
@@ -154,7 +154,7 @@ def begin(source: ProxySource) -> None:
 
 
 def judge_ended() -> None:
-    """Removes what complete runs have not named. Raises django.db.Error."""
+    """Removes proxies that complete runs did not name. Raises django.db.Error."""
     for source in ProxySource.objects.exclude(spider=""):
         ended = Task.objects.filter(spider=source.spider, pk__gt=source.judged)
         ended = ended.filter(reparse__isnull=True)

@@ -70,9 +70,9 @@ def check_every(every: int, spider: str) -> None:
 
 
 def sealed_place(place: str, spider: str, every: int, before: str = "") -> str:
-    """What is stored of the URL or path of a list, or of the arguments of its spider, as JSON.
-    ``before``: what is stored now; it stays if nothing is given. Raises BadSource, also for a
-    spider that no node has published, and for arguments that it does not take."""
+    """The sealed URL or path of a list, or the sealed arguments of its spider, as JSON.
+    ``before``: the present value; it stays if none is given. Raises BadSource, also for a spider
+    that no node has published, and for arguments that it does not take."""
     if not place and before:
         return before
     if not spider:
@@ -90,8 +90,8 @@ def sealed_place(place: str, spider: str, every: int, before: str = "") -> str:
 
 
 def _check_run(spider: str, arguments: dict[str, Any], *, complete: bool) -> None:
-    """Raises BadSource for what could not be submitted. ``complete``: as it is; else a schedule
-    may add arguments."""
+    """Raises BadSource for a task that could not be submitted. ``complete``: as it is; else a
+    schedule may add arguments."""
     try:
         info = published(spider)
         if not complete:
@@ -124,8 +124,8 @@ def read_due(settings: Settings) -> None:
 
 
 def refresh(source: ProxySource, settings: Settings) -> None:
-    """Makes the proxies of a list those that it has now; if it cannot be read, or has none, they
-    stay. Raises django.db.Error."""
+    """Brings the proxies of a list up to date; if it cannot be read, or has none, they stay. Raises
+    django.db.Error."""
     now = clock.now()
     try:
         entries, problems = _entries(source, settings)

@@ -1,4 +1,4 @@
-"""Use: what the proxies of the pool do at a host, and at which hosts one is used, for pages."""
+"""Use: the proxies of the pool at a host, and the hosts of a proxy, for pages of the admin."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from crawlservice.proxies.check import WRONG_LOGIN
 from crawlservice.proxies.pool import Missing, missing
 
 MAX_ROWS = 100  # rows on a page
-SENTENCES = 5  # about what a task waits for
-SEARCHED_HOSTS = 500  # hosts that were fetched last, among which those of a proxy are looked for
+SENTENCES = 5  # about the proxies that a task waits for
+SEARCHED_HOSTS = 500  # hosts fetched last, searched for hosts of a proxy
 
 
 def lasts(until: float, now: float) -> datetime | None:
@@ -40,7 +40,7 @@ class AtHost(NamedTuple):
 
 
 def problems(rows: Iterable[Proxy]) -> dict[int, str]:
-    """What is wrong with each of these proxies, by its last check and, as far as Redis answers, the
+    """The problem of each of these proxies, by its last check and, as far as Redis answers, the
     last request that used it."""
     found = {row.pk: row.problem for row in rows}
     with suppress(RedisError, CrawlframeError):
@@ -61,13 +61,13 @@ def at_host(host: str) -> tuple[list[AtHost], dict[str, int]]:
 
 
 def lacks_at(host: str) -> list[Missing]:
-    """What waits there for a proxy. Raises redis.RedisError and django.db.Error."""
+    """Requests of a host that wait for a proxy. Raises redis.RedisError and django.db.Error."""
     return [*missing(frontier(), host)]
 
 
 def lacks_of(task: int) -> list[Missing]:
-    """What a task waits for, as far as Redis answers: each choice, and each host where all rest,
-    once. Raises django.db.Error."""
+    """The proxies that a task waits for, as far as Redis answers: each choice, and each host where
+    all rest, once. Raises django.db.Error."""
     found: dict[tuple[str, str], Missing] = {}
     with suppress(RedisError, CrawlframeError):
         for one in missing(frontier(), task=task):
@@ -76,8 +76,8 @@ def lacks_of(task: int) -> list[Missing]:
 
 
 def hosts_of(proxy: int) -> list[tuple[Host, PairUse, PairState | None]]:
-    """The hosts at which a proxy was used within a day, among those that were fetched last. Raises
-    redis.RedisError and django.db.Error."""
+    """The hosts at which a proxy was used within a day, among the SEARCHED_HOSTS fetched last.
+    Raises redis.RedisError and django.db.Error."""
     proxies = frontier().proxies
     hosts = {host.name: host for host in Host.objects.order_by("-last_at")[:SEARCHED_HOSTS]}
     uses = proxies.uses((name, proxy) for name in hosts)

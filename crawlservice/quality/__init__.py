@@ -1,1 +1,1 @@
-"""Quality of runs: profiles of items and pages, what is compared, and what was found."""
+"""Quality of runs: profiles of items and pages, comparisons with good runs, and findings."""

@@ -1,4 +1,4 @@
-"""Deviation: what is not as it was expected, or not as usual."""
+"""Deviation: a difference from the author's expectation, or from good runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from crawlservice.quality.norms import Norm
 
 
 class Deviation(NamedTuple):
-    """A finding. ``low``, ``high``: what was expected; ``usual``: the median of the good runs.
+    """A finding. ``low``, ``high``: the expected range; ``usual``: the median of the good runs.
     ``since``: Unix time of the first window with it; None: the start of the run. ``unit``: share,
     count, seconds, chars or number."""
 
@@ -62,8 +62,8 @@ class NothingFound(CrawlframeError):
 
 
 def open_findings() -> QuerySet[Finding]:
-    """Findings that nobody has accepted, and after which no run of the same spider with the same
-    arguments was good; with their tasks, the latest first. Raises django.db.Error."""
+    """Findings that were not accepted, and without a later good run of the same spider with the
+    same arguments; with their tasks, the latest first. Raises django.db.Error."""
     of_task = Profile.objects.filter(task=OuterRef("task"))
     later = Profile.objects.filter(
         good=True,
@@ -77,7 +77,7 @@ def open_findings() -> QuerySet[Finding]:
 
 
 def of_task(task: int) -> list[Finding]:
-    """What the author expected first."""
+    """Findings of a task, broken expectations first."""
     return [*Finding.objects.filter(task=task).order_by("source", "pk")]
 
 

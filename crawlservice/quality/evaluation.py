@@ -1,5 +1,5 @@
-"""Judging: a task is read and judged, while it runs by the leading steward, and at its end by who
-ends it."""
+"""Evaluation: a task is read and judged, while it runs by the leading steward, and at its end by
+the process that ends it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Ended(NamedTuple):
 def at_end(task: Task, outcome: str, reason: str, totals: Totals, until: float) -> Ended:
     """Judges a task in the transaction that ends it, if what is unread can be read by ``until``, in
     time.monotonic(). If not, or if judging fails, the leading steward does it later. ``outcome``
-    and ``reason`` are those without findings. Raises django.db.Error if the connection is lost."""
+    and ``reason``: without findings. Raises django.db.Error if the connection is lost."""
     if not has_quality(task, totals.items):
         return Ended(outcome, reason)
     if is_changing(task):
@@ -53,9 +53,9 @@ def at_end(task: Task, outcome: str, reason: str, totals: Totals, until: float) 
 
 
 def has_quality(task: Task, items: int) -> bool:
-    """Whether its items can be compared with those of other runs: those of a task that only
-    fetches come later, one that parses kept pages has none of its own, and a round of a watch has
-    those of some pages."""
+    """Whether its items can be compared with other runs: the items of a task that only fetches
+    come later, a task that parses kept pages has none of its own, and a round of a watch visits
+    some pages only."""
     if task.watch_id is not None:
         return False
     return task.reparse is None and not (task.settings.get("fetch_only") and not items)
@@ -91,8 +91,8 @@ def begin_again(task: Task) -> None:
 
 
 def _leave(task: Task) -> None:
-    """Leaves a task to the leading steward, who finds it by its profile. A new one was taken back
-    with the judgement."""
+    """Leaves a task to the leading steward, which finds it by its profile. A new profile was rolled
+    back with the judgement."""
     try:
         with transaction.atomic():
             Profile.objects.bulk_create([new_profile(task)], ignore_conflicts=True)
@@ -121,7 +121,7 @@ def while_it_runs(
         reading.run, history.norms, expect, totals=totals, ended=False, expected_pages=admitted
     )
     with transaction.atomic():
-        # In the order in which those who end a task lock it; pages are committed meanwhile.
+        # In the order in which the end of a task locks it; pages are committed meanwhile.
         locked = Task.objects.select_for_update(no_key=True).filter(state__in=Task.ACTIVE)
         if not locked.filter(pk=task.pk).exists() or not reading.save():
             return
@@ -163,7 +163,7 @@ def after_end(task: Task, until: float, most: int) -> None:
 def _finish(
     task: Task, reading: Reading, history: History, outcome: str, reason: str, totals: Totals
 ) -> Ended:
-    """The final judgement. A cancelled task is not compared: it lacks what was cancelled."""
+    """The final judgement. A cancelled task is not compared: it lacks the cancelled pages."""
     profile, run = reading.profile, reading.run
     findings: list[Finding] = []
     event = None

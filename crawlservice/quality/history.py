@@ -1,7 +1,8 @@
-"""History: the good runs with which a run is compared.
+"""History: the good runs that a run is compared with.
 
-Those with the same arguments and settings, if there are enough. Otherwise all of the spider: then
-only what does not depend on the site is compared, such as which fields have values."""
+Runs with the same arguments and settings, if there are enough. Otherwise all good runs of the
+spider: then only metrics that do not depend on the site are compared, such as the fields that have
+values."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ class History(msgspec.Struct, frozen=True):
 
 
 def history_of(task: Task) -> History:
-    """What a run is compared with. Raises django.db.Error."""
+    """The good runs before a task. Raises django.db.Error."""
     of_spider = Profile.objects.filter(good=True, spider=task.spider, task__lt=task.pk)
     same = _good(of_spider.filter(arguments_hash=task.arguments_hash))
     good, alike = same, True
@@ -36,7 +37,7 @@ def history_of(task: Task) -> History:
 
 
 def _good(rows: QuerySet[Profile]) -> list[Good]:
-    """The latest first, back to the last one from which on all is compared anew."""
+    """Good runs, the latest first, back to the last run that was accepted."""
     found = []
     rows = rows.select_related("task").defer("task__seeds", "task__arguments")
     rows = rows.exclude(content=b"")

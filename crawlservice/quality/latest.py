@@ -1,10 +1,10 @@
 """Latest: judges every stretch of a run that ends now, so that a fault is seen soon after it began,
 whenever that was.
 
-To look for the stretch that speaks most against what is usual, instead of at all that was read, is
-the procedure of Lorden (Procedures for Reacting to a Change in Distribution, Annals of Mathematical
-Statistics 42, 1971). What is usual of a stretch are the extremes of short windows of the good runs,
-which know how much the order of pages matters."""
+To look for the stretch that deviates most, instead of at the whole run, is the procedure of Lorden
+(Procedures for Reacting to a Change in Distribution, Annals of Mathematical Statistics 42, 1971).
+The norms of a stretch are the extremes of short windows of the good runs, which know how much the
+order of pages matters."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UNSURE_RUNS = 6  # good runs with which the least difference in items per page i
 
 
 def of_latest(run: RunStats, norms: Norms) -> list[Deviation]:
-    """Each metric once, from the stretch that speaks most against what is usual."""
+    """Each metric once, from the stretch that deviates most from the norm."""
     usual = {
         key: norm._replace(low=min(norm.least, low), high=max(norm.most, high))
         for key, (low, high) in norms.steps.items()
@@ -54,7 +54,7 @@ def of_latest(run: RunStats, norms: Norms) -> list[Deviation]:
 
 
 class Seen(NamedTuple):
-    """``evidence``: the logarithm of how much likelier it is than what is still usual."""
+    """``evidence``: the logarithm of the likelihood ratio against a value that is still usual."""
 
     found: Deviation
     evidence: float

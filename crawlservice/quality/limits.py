@@ -1,5 +1,5 @@
-"""Limits: how far a metric may be from what is usual, and whether a sample is beyond that, and not
-by chance."""
+"""Limits: how far a metric may be from its norm, and whether a sample is beyond that, and not by
+chance."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ RULES = {
 
 
 def limits_of(rule: MetricRule, norm: Norm, *, whole: bool) -> Limits:
-    """What is still usual. ``whole``: of a whole run; else of a part of one."""
+    """The limits of usual values. ``whole``: of a whole run; else of a part of a run."""
     if rule.gone:
         few = 0.25 * norm.median
         seldom = norm.median < PART_SHARE or norm.least < 0.4 * norm.median

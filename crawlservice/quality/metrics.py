@@ -15,7 +15,7 @@ OK_STATUSES = ("2", "n")  # first letters: no answer counts as an error, if it i
 
 
 class Key(NamedTuple):
-    """``subject``: what it is about within the field or the run, such as a status or a value."""
+    """``subject``: a part of the field or the run, such as a status or a value."""
 
     monitor: str
     field: str = ""
@@ -34,7 +34,7 @@ Metrics = dict[Key, Metric]
 
 
 def metrics(content: Content) -> Metrics:
-    """The numbers that can be compared at any time of a run: shares, and what is usual."""
+    """The numbers that can be compared at any time of a run: shares, medians and counts."""
     return {key: metric for key, metric in _all(content) if metric.n >= MIN_COUNT}
 
 

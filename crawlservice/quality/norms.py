@@ -1,4 +1,4 @@
-"""Norms: what is usual, from the good runs before."""
+"""Norms: the usual values of metrics, from the good runs before."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Good(NamedTuple):
 
 
 class Norm(NamedTuple):
-    """A metric in the good runs: their median, its spread (a standard deviation, roughly), the
-    extremes of the runs, and those of their windows."""
+    """A metric in the good runs: their median, its spread (a standard deviation, roughly), and the
+    extremes of the runs and of their windows."""
 
     median: float
     spread: float
@@ -66,9 +66,10 @@ class Texts(NamedTuple):
 
 
 class Norms(NamedTuple):
-    """``windows``: the extremes of the windows of all runs. ``steps``: those of their short ones,
-    without what too few runs have. ``scatter``: the coefficient of variation of the items of a
-    page. ``alike``: the runs had the same arguments, so that everything can be compared."""
+    """``windows``: the extremes of the windows of all runs. ``steps``: the extremes of their short
+    windows, without metrics that too few runs have. ``scatter``: the coefficient of variation of
+    the items of a page. ``alike``: the runs had the same arguments, so all metrics can be
+    compared."""
 
     metrics: dict[Key, Norm]
     windows: dict[Key, tuple[float, float]]
@@ -112,7 +113,7 @@ def norms_of(good: Sequence[Good], *, alike: bool) -> Norms:
 
 
 def _extremes(runs: Sequence[Mapping[str, Range]], fewest: int) -> dict[Key, tuple[float, float]]:
-    """Those of the ranges that at least ``fewest`` runs have."""
+    """The ranges that at least ``fewest`` runs have."""
     found: dict[str, list[Range]] = defaultdict(list)
     for ranges in runs:
         for name, known in ranges.items():
@@ -125,7 +126,7 @@ def _extremes(runs: Sequence[Mapping[str, Range]], fewest: int) -> dict[Key, tup
 
 
 def _scatter(content: Content) -> float:
-    """The coefficient of variation of the items of its pages; at least what counting gives it."""
+    """The coefficient of variation of the items of its pages; at least a Poisson variable's."""
     done = content.pages - content.errors
     if done <= 0 or not content.yielded:
         return MIN_SCATTER

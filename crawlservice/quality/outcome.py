@@ -26,7 +26,7 @@ MAX_EXAMPLES = 3  # examples of one finding
 LENGTH = 200  # characters of a value
 # Monitors of whole runs, whose findings do not outlast a retry that puts them right.
 OF_WHOLE = ("items", "pages", "duration", "errors", "section", "choice", "yield", "distinct")
-QUALITY = "quality: "  # how the reason of a task begins whose outcome is that of its findings
+QUALITY = "quality: "  # prefix of the reason of a task whose outcome comes from its findings
 RANKS = (Task.Outcome.FINISHED, Task.Outcome.FINISHED_WITH_ERRORS, Task.Outcome.FAILED)
 NUMBERS = ("unit", "low", "high", "usual", "seen", "runs", "last_good", "good_version", "examples")
 
@@ -34,8 +34,8 @@ NUMBERS = ("unit", "low", "high", "usual", "seen", "runs", "last_good", "good_ve
 def record(
     task: Task, run: RunStats, history: History, found: Sequence[Deviation], *, ended: bool
 ) -> list[Finding]:
-    """Writes what was found, in the transaction that has the profile locked; returns all findings
-    of the task. Raises django.db.Error."""
+    """Writes deviations as findings, in the transaction that has the profile locked; returns all
+    findings of the task. Raises django.db.Error."""
     known = {
         (f.source, f.monitor, f.field, f.subject): f for f in Finding.objects.filter(task=task)
     }
@@ -90,8 +90,8 @@ def _finding(
 
 
 def worse(outcome: str, reason: str, findings: Sequence[Finding]) -> tuple[str, str]:
-    """The outcome and the reason of a task that ended so, with its findings: what its author did
-    not expect makes it failed, what is unusual makes it finish with errors."""
+    """The outcome and the reason of a task that ended so, with its findings: a broken expectation
+    fails the task, an unusual value makes it finish with errors."""
     if not findings or outcome not in RANKS:
         return outcome, reason
     expected = [f for f in findings if f.source == Finding.Source.EXPECTATION]
@@ -152,7 +152,7 @@ def as_json(finding: Finding) -> dict[str, Any]:
 
 
 class Examples:
-    """Those of one task; its latest rows are read once. Raises django.db.Error."""
+    """Examples of one task; its latest rows are read once. Raises django.db.Error."""
 
     def __init__(self, task: int) -> None:
         self._task = task

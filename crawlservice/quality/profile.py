@@ -1,5 +1,5 @@
-"""Content: what the items and pages of a run are like, as counts and sketches of a few kilobytes
-for each field. Contents can be merged."""
+"""Content: counts and sketches of the items and pages of a run, a few kilobytes for each field.
+Contents can be merged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OTHER = "…"
 
 
 class FieldContent(msgspec.Struct, array_like=True):
-    """One field: in how many items it is, and what its values are like. A value counts as filled
+    """One field: the number of items with it, and sketches of its values. A value counts as filled
     if it is neither null nor an empty text, list or object."""
 
     present: int = 0
@@ -78,8 +78,8 @@ class FieldContent(msgspec.Struct, array_like=True):
 
 
 class Content(msgspec.Struct, array_like=True):
-    """Items and pages that were read. ``statuses`` and ``sections`` are of pages, by HTTP status,
-    and by host and first part of the path; ``errors`` those that ended in error."""
+    """Items and pages that were read. ``statuses`` and ``sections``: pages by HTTP status, and by
+    host and first part of the path; ``errors``: pages that ended in error."""
 
     items: int = 0
     pages: int = 0
@@ -138,7 +138,7 @@ class Content(msgspec.Struct, array_like=True):
 
     @property
     def coverage(self) -> dict[str, float]:
-        """By field: the share of items in which it has a value."""
+        """Field -> the share of items with a value."""
         total = self.items or 1
         return {name: round(field.filled / total, 4) for name, field in self.fields.items()}
 

@@ -1,5 +1,5 @@
-"""Reader: takes items and pages of a task into its profile, each once. The cursors are stored with
-the profile, in one transaction, so whoever reads next goes on where the last one has stopped."""
+"""Reader: adds items and pages of a task to its profile, each once. The cursors are stored with the
+profile, in one transaction, so the next reader continues at their position."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Bounds(NamedTuple):
 
 @dataclass
 class Reading:
-    """A profile and what was read beyond it. ``ended``: the task has. ``is_complete``: there was
-    no more to read."""
+    """A profile and the content read beyond it. ``ended``: the task has. ``is_complete``: there
+    was no more to read."""
 
     profile: Profile
     run: RunStats
@@ -52,8 +52,8 @@ class Reading:
         return (self.last_item, self.last_page) != (self.profile.last_item, self.profile.last_page)
 
     def save(self) -> bool:
-        """Stores it, unless somebody else has read on meanwhile; returns whether it did. Call it in
-        a transaction, before what follows from it is written. Raises django.db.Error."""
+        """Stores it, unless another process has read on meanwhile; returns whether it did. Call it
+        in a transaction, before its findings are written. Raises django.db.Error."""
         profile = self.profile
         if profile.pk is None:
             Profile.objects.bulk_create([profile], ignore_conflicts=True)
@@ -70,7 +70,7 @@ class Reading:
 
 
 def expected_of(task: Task) -> Expect:
-    """What the task's spider expects. What a newer release has written is passed over."""
+    """The expectations of the task's spider. Rules of a newer release are ignored."""
     try:
         return expectation(task.expect) or Expect()
     except (ValueError, TypeError):
@@ -78,15 +78,15 @@ def expected_of(task: Task) -> Expect:
 
 
 def new_profile(task: Task) -> Profile:
-    """The profile of a task of which nothing has been read, unsaved."""
+    """The empty profile of a task, unsaved."""
     return Profile(task=task, spider=task.spider, arguments_hash=task.arguments_hash, content=b"")
 
 
 def read(task: Task, bounds: Bounds | None, until: float, most: int, total: int) -> Reading:
     """Reads further rows of a task, without storing anything. ``bounds``: None if the task has
     ended, so that all its rows are there. ``until``: time.monotonic() at which no further step
-    begins. ``most``: rows of each kind. ``total``: items that there are, about; if far more are
-    left than can be read, only some of them are. Raises django.db.Error."""
+    starts. ``most``: rows of each kind. ``total``: approximate number of items; if far more are
+    left than can be read, only some are read. Raises django.db.Error."""
     profile = Profile.objects.filter(task=task).first() or new_profile(task)
     run = decode(profile.content)
     seen = run.stride * run.items_read

@@ -15,9 +15,7 @@ from crawlservice.quality.profile import Content
 
 BLOCK = 5  # items or pages of the smallest blocks
 SIZE_BLOCKS = 3  # blocks of one size
-LEVELS = (
-    7  # sizes; what is older than the largest blocks is dropped: some 1,000 items are looked at
-)
+LEVELS = 7  # sizes; items older than the largest blocks are dropped: some 1,000 items are looked at
 STEP = 4  # smallest blocks
 
 
@@ -30,7 +28,7 @@ class Block(msgspec.Struct, array_like=True):
 
 
 class Recent(msgspec.Struct, array_like=True):
-    """``blocks``: the full ones, the oldest first. ``open``: what is being filled. ``step``: the
+    """``blocks``: full blocks, the oldest first. ``open``: the block being filled. ``step``: the
     smallest blocks that were filled last, until they are STEP."""
 
     blocks: list[Block] = []
@@ -60,14 +58,14 @@ class Recent(msgspec.Struct, array_like=True):
         return step
 
     def unmerged(self) -> Iterator[Content]:
-        """What no step that was returned has."""
+        """Contents that no returned step has."""
         yield self.step
         if self.open is not None:
             yield self.open.content
 
     def stretches(self) -> Iterator[tuple[float, Content]]:
-        """What ends now, the shortest first: since when, and its content, which grows from one to
-        the next. Each is longer by half than the one before."""
+        """Stretches that end now, the shortest first: their start, and their content, which grows.
+        Each is longer by half than its predecessor."""
         whole, last = Content(), 0
         blocks = [*self.blocks, self.open] if self.open is not None else self.blocks
         for block in reversed(blocks):

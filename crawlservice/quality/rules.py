@@ -1,5 +1,5 @@
-"""Rules of quality: a run, what its author expects and what is usual become deviations. Nothing
-else is read, so that equal arguments give equal deviations."""
+"""Rules of quality: a run, the expectations of its author and the norms of good runs become
+deviations. Nothing else is read, so that equal arguments give equal deviations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WEEK, UNSURE_RATIO = (
     8,
     1.5,
 )  # runs from which their seasons are known; factor of the spread until then
-SHORT_SECONDS = 60.0  # seconds by which a run must be longer than usual
+SHORT_SECONDS = 60.0  # seconds that a run must be longer than usual
 
 
 def deviations(
@@ -48,13 +48,13 @@ def deviations(
     ended: bool,
     expected_pages: int = 0,
 ) -> list[Deviation]:
-    """``totals``: those of the run so far. ``expected_pages``: how many it will have at least, as
-    far as that is known. While the run goes on, only what can no longer become right, or what no
-    part of a good run was like, is found."""
+    """``totals``: of the run so far. ``expected_pages``: how many it will have at least, as far as
+    known. While the run continues, only deviations are found that can no longer become right, or
+    that no part of a good run had."""
     content = run.content()
     found = [*_expectations(content, expect, totals, ended=ended, pages=expected_pages)]
     if expect.monitors and norms.runs:
-        # While it goes on, the latest part dates a fault best; at the end, the whole run counts.
+        # During the run, the latest part dates a fault best; at the end, the whole run counts.
         parts = [of_latest(run, norms), _monitors(run, content, norms, totals, ended)]
         for one in chain.from_iterable(reversed(parts) if ended else parts):
             if one.key[1:] not in {known.key[1:] for known in found}:
@@ -128,7 +128,7 @@ def _monitors(
                 if n >= enough and is_beyond(Metric(value, n), limits):
                     yield difference(key, rule, norm, limits, value, at)
                     break
-    for key, metric in current.items():  # what no good run had
+    for key, metric in current.items():  # metrics that no good run had
         if key.monitor == "status" and key not in norms.metrics and metric.n >= enough:
             norm = norm_of([0.0])
             limits = limits_of(RULES["status"], norm, whole=True)

@@ -1,5 +1,5 @@
-"""Run: what has been read of one run, in windows that follow each other, so that a fault that
-begins late is not hidden by what was good before, and its latest part, so that it is seen soon."""
+"""Run: the content read of one run, in successive windows, so that a fault that starts late is not
+hidden by good pages before, and its latest part, so that it is seen soon."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIN_WINDOW, MAX_WINDOW = 20, 200  # items of a window, or half of its pages; a t
 OF_WINDOW = ("filled", "zero", "broken", "errors", "kind", "top", "section")
 PARTS = ("filled", "section")  # 0 in a window that has none of them
 WINDOW_VALUES = 10  # values in a window
-FEW_PAGES = 5  # of which a yield is noted
+FEW_PAGES = 5  # pages in a sample of the yield
 FEW_DONE = 3  # pages without an error
 TOKENS, LETTERS = 40, 200  # words and letters that say something
 PROSE = 30  # distinct texts from which a field is free text
@@ -39,7 +39,7 @@ class Range(msgspec.Struct, array_like=True):
 
 
 class Before(NamedTuple):
-    """What was read before a window."""
+    """The content before a window."""
 
     items: int
     pages: int
@@ -54,7 +54,7 @@ class RunStats(msgspec.Struct, array_like=True):
     window_at: float = 0.0
     ranges: dict[str, Range] = {}
     stride: int = 1
-    pages: int = 0  # done since ``pages_at``, of which the yield is noted next
+    pages: int = 0  # done since ``pages_at``, the next sample of the yield
     items: int = 0  # of these pages
     pages_at: float = 0.0
     latest_items: Recent = msgspec.field(default_factory=Recent)
@@ -95,8 +95,8 @@ class RunStats(msgspec.Struct, array_like=True):
         return self.content().version
 
     def settled(self) -> RunStats:
-        """The same without what is only needed while it goes on. Its last pages often have fewer
-        items, and may have them in later runs, too."""
+        """A copy without the parts that are needed during a run only. The last pages often have
+        fewer items, in later runs too."""
         for at, last in islice(self.latest_pages.stretches(), 1):
             self._note_yield(last, at)
         window = merged(self.window, *self._unmerged())
@@ -209,7 +209,7 @@ def count_of(key: Key, content: Content) -> int:
 
 
 def absent(key: Key, content: Content) -> Metric | None:
-    """The metric of what does not occur at all."""
+    """The metric of a subject that does not occur."""
     if key.monitor in (*PARTS, "choice", "kind"):
         return Metric(0.0, count_of(key, content))
     return None

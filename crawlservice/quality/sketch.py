@@ -1,4 +1,4 @@
-"""Sketches: summaries of many values in little space, of which two of the same kind can be merged.
+"""Sketches: summaries of many values in little space; two of the same kind can be merged.
 
 A LogHistogram is a DDSketch (Masson, Rim and Lee, VLDB 2019), Distinct a bottom-k sketch, which is
 also known as KMV, with counts, and Frequent the algorithm of Misra and Gries."""
@@ -21,8 +21,8 @@ ALL = 2**64 - 1  # the greatest hash
 
 
 class LogHistogram(msgspec.Struct, array_like=True):
-    """Counts of numbers in buckets whose limits grow by a factor. Bucket 0 is for zero; those of
-    negative numbers are negative."""
+    """Counts of numbers in buckets whose limits grow by a factor. Bucket 0 is for zero; negative
+    buckets are for negative numbers."""
 
     counts: dict[int, int] = {}
 

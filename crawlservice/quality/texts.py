@@ -30,8 +30,8 @@ def is_broken(text: str) -> bool:
 
 
 def count_letters(text: str, counts: dict[int, int]) -> None:
-    """Adds the letters at the beginning of a text to ``counts``: Latin ones singly, those of other
-    scripts by script. Digits, signs and spaces are not counted."""
+    """Adds the letters at the beginning of a text to ``counts``: Latin letters singly, others by
+    script. Digits, signs and spaces are not counted."""
     for character in text[:MAX_CHARS]:
         place = _place(character)
         if place >= 0:

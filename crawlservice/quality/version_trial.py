@@ -1,4 +1,4 @@
-"""VersionTrial: what one code version makes from now on, judged as a running task is. Nothing is
+"""VersionTrial: the rows of one code version from now on, judged as a running task is. Nothing is
 stored."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROWS = 2_000  # of each kind, in one check
 
 
 class _Part(NamedTuple):
-    """What the version makes of one task."""
+    """The rows of the version in one task."""
 
     spider: str
     run: RunStats
@@ -39,7 +39,7 @@ class VersionTrial:
         self._last = Bounds(_newest(Item), _newest(Page))
 
     def check(self) -> str:
-        """Reads new rows. Returns what is found first, as a sentence; "" if nothing is."""
+        """Reads new rows. Returns the first deviation, as a sentence; "" if there is none."""
         bounds = self._bounds()
         item = self._read_items(bounds.item)
         page = self._read_pages(bounds.page)

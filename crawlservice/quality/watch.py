@@ -1,5 +1,5 @@
-"""Watch: the leading steward reads what running tasks have committed, judges it, and does what is
-due because of it."""
+"""Watch: the leading steward reads the commits of running tasks, judges them, and acts on the
+findings."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ Refuse = Callable[[Task, str, str], None]
 
 class QualityWatch:
     """``bounds`` returns how far items and pages can be read. ``refuse`` takes the nodes that run
-    a version, found bad by a task, back to the one of the last good run: it gets task, bad and good
-    version."""
+    a version, found bad by a task, back to the version of the last good run: it gets task, bad and
+    good version."""
 
     def __init__(self, bounds: Callable[[], Bounds], refuse: Refuse) -> None:
         self._bounds = bounds
@@ -112,7 +112,7 @@ class QualityWatch:
             self._later[pk] = time.monotonic() + RETRY
 
     def _act(self) -> None:
-        """What findings ask for. It is done at least once: the mark is removed afterwards."""
+        """Acts on findings, at least once: the mark is removed afterwards."""
         rows = Profile.objects.exclude(action_due="").select_related("task").defer("content")
         for profile in rows.defer("task__seeds").order_by("task_id"):
             with contained(f"task {profile.task_id}"):

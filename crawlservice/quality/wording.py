@@ -22,7 +22,7 @@ class Words(NamedTuple):
 
 
 def words_of(finding: Finding) -> Words:
-    """In the language of the reader; ``what`` ends with a full stop."""
+    """A finding in the language of the reader; ``what`` ends with a full stop."""
     seen = _number(finding.seen, finding.unit)
     return Words(_what(finding, seen) % _names(finding, seen), seen, _expected(finding))
 

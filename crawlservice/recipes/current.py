@@ -1,7 +1,6 @@
-"""The recipes of the database as they are now: for nodes, and for those who submit tasks.
+"""The current recipes of the database: for nodes, and for submitting tasks.
 
-Masking: recipes as they are shown to those who may not change them. The headers of a recipe may
-carry tokens.
+Masking: recipes for users who may not change them. The headers of a recipe may carry tokens.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def numbers(names: Collection[str]) -> dict[str, int]:
 
 
 def infos() -> dict[str, SpiderInfo]:
-    """What is published about each recipe, by name."""
+    """The published info of each recipe, by name."""
     found = {}
     for name, recipe in every().items():
         try:
@@ -53,8 +52,8 @@ def infos() -> dict[str, SpiderInfo]:
 
 
 def info(name: str) -> SpiderInfo | None:
-    """What is published about a recipe; None when there is none. Raises UnknownSpider if this
-    release cannot read it."""
+    """The published info of a recipe; None if there is none. Raises UnknownSpider if this release
+    cannot read it."""
     row = current(name)
     try:
         return None if row is None else _info(row.text)

@@ -1,5 +1,5 @@
 """Preview: a fetched page as it may be shown in the admin: its text and structure, nothing that
-runs, loads or leads anywhere. What a recipe finds on it is marked."""
+runs, loads or leads anywhere. Elements that a recipe selects are marked."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ INERT = {
 }  # fmt: skip
 KEPT = frozenset({"id", "class", "colspan", "rowspan", "dir", "lang", "title", MARK, PART})
 
-# What an expression ends in when it selects a text or an attribute of an element.
+# The end of an expression that selects a text or an attribute of an element.
 _ENDS = re.compile(r"\s*::(?:text|attr\([^)]*\))\s*$|/(?:/?text\(\)|@[\w:-]+)\s*$")
 
 
 def mark(response: Response, each: Select | None, fields: dict[str, Field]) -> None:
-    """Marks what ``each`` and the fields select, in the tree of the page."""
+    """Marks the elements that ``each`` and the fields select, in the tree of the page."""
     if response.kind not in MARKUP:
         return
     parts = [response.selector]
@@ -46,7 +46,7 @@ def mark(response: Response, each: Select | None, fields: dict[str, Field]) -> N
 
 
 def shown(response: Response) -> str:
-    """The markup to show; that of a text file is its text. "" when it is not text, or too long."""
+    """The markup to show; of a text file, its text. "" when it is not text, or too long."""
     from lxml import etree, html
 
     if response.kind not in MARKUP:
@@ -69,7 +69,7 @@ def _selected(node: Any, part: Any) -> Iterable[Any]:
     if part.xpath:
         try:
             return node.xpath(_ENDS.sub("", part.xpath) or ".")  # type: ignore[no-any-return]
-        except ValueError:  # what is left is no expression; the whole one has been evaluated
+        except ValueError:  # the rest is no expression; the whole has been evaluated
             return ()
     return ()
 

@@ -1,5 +1,5 @@
-"""Trial: a recipe tried on one live page. What a worker would do with the page, told field by
-field; nothing is stored.
+"""Trial: a recipe tried on one live page. The result of a worker with this page, field by field;
+nothing is stored.
 
 It runs in a process of its own (crawlservice/cli/try_recipe.py): a pattern that never ends, or a
 page that upsets a parser, costs nothing but that process."""
@@ -46,8 +46,9 @@ class TrialFailed(CrawlframeError):
 
 
 def try_out(recipe: Recipe, url: str, directory: str) -> dict[str, Any]:
-    """What the recipe finds on the page ``url``; its first start page if that is empty. Fetched as
-    a node would: robots.txt, private addresses, credentials, limits. ``directory``: of the project.
+    """The result of the recipe on the page ``url``; on its first start page if that is empty.
+    Fetched as by a node: robots.txt, private addresses, credentials, limits. ``directory``: of the
+    project.
 
     Raises TrialFailed."""
     if not _free.acquire(blocking=False):

@@ -1,4 +1,4 @@
-"""Versions of recipes: each change is kept, with who made it, and can be taken back."""
+"""Versions of recipes: each change is kept, with its author, and can be taken back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ User = AbstractUser | AnonymousUser
 
 
 class Stale(CrawlframeError):
-    """Somebody else has saved the recipe since it was opened; open it again."""
+    """The recipe was saved by another user since it was opened; open it again."""
 
 
 class NameTaken(CrawlframeError):

@@ -1,1 +1,1 @@
-"""Parsing kept pages again: tasks that do, and what came of them."""
+"""Parsing kept pages again: the tasks, and their results."""

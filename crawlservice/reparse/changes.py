@@ -1,4 +1,4 @@
-"""Changes: what came of the pages that a task has parsed again, over all of them."""
+"""Changes: the differences over all pages that a task has parsed again."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _polled: BoundedDict[int, tuple[float, Changes]] = BoundedDict(MOST_KEPT)
 
 @dataclass(frozen=True)
 class Changes:
-    """``pages``: those that differ. ``before``, ``after``: their items. ``links``: requests that
-    their tasks did not know. ``fields``: in how many items each field differs, the most frequent
-    first; of the first pages only if it is not ``complete``."""
+    """``pages``: pages that differ. ``before``, ``after``: their items. ``links``: requests that
+    their tasks did not know. ``fields``: the number of items in which each field differs, the most
+    frequent first; of the first pages only if it is not ``complete``."""
 
     pages: int
     repaired: int
@@ -39,8 +39,8 @@ class Changes:
 
 
 def changes(task: Task, most: int = 0, examples: int = EXAMPLES) -> Changes:
-    """What a task has changed, or would. ``most``: pages whose fields are counted; 0: all. Raises
-    django.db.Error."""
+    """The changes of a task, or of its dry run. ``most``: pages whose fields are counted; 0: all.
+    Raises django.db.Error."""
     rows = ParsedPage.objects.filter(task=task.pk).order_by()
     names = ("added", "removed", "changed", "links")
     sums = {f"{name}_": Sum(name, default=0) for name in names}
@@ -68,8 +68,8 @@ def changes(task: Task, most: int = 0, examples: int = EXAMPLES) -> Changes:
 
 
 def polled_changes(task: Task) -> Changes:
-    """Those of a task, for a page that asks again every few seconds: summing up millions of pages
-    takes time, so what was found while the task runs is kept for ten times as long. Raises
+    """The changes of a task, for a page that polls every few seconds: summing up millions of pages
+    takes time, so the answer is kept for ten times as long while the task runs. Raises
     django.db.Error."""
     if task.state not in Task.ACTIVE:  # they do not grow any more
         _polled.pop(task.pk, None)

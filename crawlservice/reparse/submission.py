@@ -25,7 +25,7 @@ from crawlservice.tasks.stored_limits import LAYERED, stored_limits
 from crawlservice.tasks.submit import Prepared, get_task, published, start_all
 
 TEXT = 100  # characters of a callback, a reason or a field
-# They were about what the task fetched.
+# They were about pages that the task fetched.
 LEFT_OUT = (
     "page_limit", "host_page_limit", "time_limit", "byte_limit", "host_byte_limit", *LAYERED,
 )  # fmt: skip
@@ -33,9 +33,9 @@ LEFT_OUT = (
 
 @dataclass(frozen=True)
 class WantedPages:
-    """What is to be parsed: the pages of a task, or of all tasks of a spider. The rest as in
-    Reparse. ``key``: None for that of the spider, if it declares one. ``wait``: also pages that a
-    running task has still to fetch."""
+    """The pages to be parsed: of a task, or of all tasks of a spider. The rest as in Reparse.
+    ``key``: None for the spider's key, if it declares one. ``wait``: also pages that a running
+    task has still to fetch."""
 
     task: int | None = None
     spider: str = ""
@@ -49,10 +49,10 @@ class WantedPages:
 
 
 def submit(wanted: WantedPages, *, user: User | None = None, priority: int = 0) -> Task:
-    """Creates and starts a task that parses kept pages by the code of the nodes. Its items take the
-    place of those of the tasks that fetched the pages.
+    """Creates and starts a task that parses kept pages by the code of the nodes. Its items replace
+    the items of the tasks that fetched the pages.
 
-    Raises ArgumentError if nothing is kept of what is wanted or two wishes do not fit, UnknownTask,
+    Raises ArgumentError if none of the pages is kept or two options conflict, UnknownTask,
     SpiderDisabled, UnknownSpider, and FrontierError: RedisNotUpdated after it was recorded."""
     source = None if wanted.task is None else get_task(wanted.task)
     reparse = _checked(wanted, source)
@@ -171,7 +171,7 @@ def has_pages(task: Task) -> bool:
 
 
 def reparse_of(task: Task) -> Reparse | None:
-    """What a task parses; None for one that fetches."""
+    """The reparse of a task; None for a task that fetches."""
     return None if task.reparse is None else msgspec.convert(task.reparse, Reparse)
 
 

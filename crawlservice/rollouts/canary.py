@@ -1,5 +1,5 @@
-"""Canary: whether a version runs pages without errors of a new kind, and whether what it makes of
-them is as it was, according to the ledger."""
+"""Canary: whether a version runs pages without errors of a new kind, and makes the same items of
+them as before, according to the ledger."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from crawlservice.quality.reader import Bounds
 from crawlservice.quality.version_trial import VersionTrial
 
 LOOK_BACK = 200_000  # ledger rows searched for the same error of other versions
-# Rows by which commits may overtake each other: a row may appear before a later one.
+# Rows that commits may overtake each other by: a row may appear before an earlier one.
 OVERTAKING_ROWS = 5_000
 EXAMPLES = 1_000  # rows of one reason whose tracebacks are compared
 
 
 class Kind(NamedTuple):
-    """What makes two errors alike. ``exception``: the type raised by a callback, else ""."""
+    """The common features of alike errors. ``exception``: the type raised by a callback, else
+    ""."""
 
     spider: str
     callback: str
@@ -56,8 +57,8 @@ class CanaryTrial:
         return len(self._seen)
 
     def check_quality(self) -> str:
-        """Judges its items and pages. Returns what is not as it was, or not as the author of the
-        spider expects, in a sentence; "" if nothing is."""
+        """Judges its items and pages. Returns the first deviation from before, or from the
+        expectations of the author, in a sentence; "" if there is none."""
         return self._quality.check()
 
     def check(self) -> NewError | None:

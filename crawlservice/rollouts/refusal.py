@@ -1,5 +1,5 @@
-"""Refusal: nodes that follow a branch go back from a version whose quality failed to the one before
-it."""
+"""Refusal: nodes that follow a branch go back from a version whose quality failed to its
+predecessor."""
 
 from __future__ import annotations
 

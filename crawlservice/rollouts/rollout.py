@@ -27,7 +27,8 @@ COMMAND = command("rollout")
 
 
 class RolloutFailed(CrawlframeError):
-    """Not every node runs the revision. The message says what each node runs, and how to go on."""
+    """Not every node runs the revision. The message names each node's version, and the next
+    step."""
 
 
 @dataclass
@@ -46,8 +47,8 @@ class RolloutRun:
     canary: str = ""
     pages: int = 100
     timeout: float = 300.0
-    _announced: Rollout | None = field(default=None, init=False)  # the last one announced
-    _before: str = field(default="", init=False)  # what the canary ran before
+    _announced: Rollout | None = field(default=None, init=False)  # announced last
+    _before: str = field(default="", init=False)  # the canary's revision before
     _asked: set[str] = field(default_factory=set, init=False)
     _last: dict[str, NodeStatus] = field(default_factory=dict, init=False)
 
@@ -70,7 +71,7 @@ class RolloutRun:
             )
 
     def describe(self) -> str:
-        """What was announced so far, for a user who stops watching."""
+        """The announced revisions so far, for a user that stops watching."""
         told = self._announced
         if told is None:
             return "nothing was announced"
@@ -171,7 +172,7 @@ class RolloutRun:
         )
 
     def _take_back(self, why: str) -> None:
-        """Brings the canary back to what it had. Raises RolloutFailed."""
+        """Brings the canary back to its former revision. Raises RolloutFailed."""
         if not self._before or self._before.startswith(self.revision[:DIGITS]):
             raise RolloutFailed(
                 f"{why}.\nWhat it ran before is unknown, and no other node was affected. Take it "
@@ -258,7 +259,7 @@ class RolloutRun:
 
 def the_branch(nodes: Iterable[NodeInfo], wanted: str = "") -> str:
     """The branch that living nodes follow. Raises ArgumentError if there is none, if there are
-    several and none was given, or if nobody follows the given one."""
+    several and none was given, or if no node follows the given branch."""
     followed = sorted({branch_of(node.code.follows) for node in nodes if node.code.follows})
     if not followed:
         raise ArgumentError(
@@ -278,8 +279,8 @@ def the_branch(nodes: Iterable[NodeInfo], wanted: str = "") -> str:
 
 
 def full_revision(text: str) -> str:
-    """The 40 hex digits of a revision as a user typed it: those, or what git resolves in the
-    checkout of this service. Raises ArgumentError."""
+    """The 40 hex digits of a revision as a user typed it, resolved by git in the checkout of this
+    service if it is shorter. Raises ArgumentError."""
     if len(text) in WHOLE and not text.lower().strip("0123456789abcdef"):
         return text.lower()
     checkout = Checkout.around(settings.BASE_DIR)

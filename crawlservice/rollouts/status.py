@@ -32,7 +32,8 @@ class Phase(StrEnum):
 
 
 class NodeStatus(NamedTuple):
-    """One node. ``why``: in one line, why it refused, or what does not load in what it runs."""
+    """One node. ``why``: in one line, why it refused, or the module of its version that does not
+    load."""
 
     node: str
     version: str
@@ -56,7 +57,7 @@ def lives() -> dict[str, NodeInfo]:
 
 
 def node_statuses() -> list[NodeStatus]:
-    """Every node, with what was last announced to it. Raises redis.RedisError."""
+    """Every node, with the revision last announced to it. Raises redis.RedisError."""
     rollouts = frontier().rollouts
     return [
         NodeStatus.of(node, rollouts.of(node.node, branch_of(node.code.follows)))

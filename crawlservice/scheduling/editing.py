@@ -50,7 +50,7 @@ def create(given: Mapping[str, Any], who: dict[str, Any]) -> Schedule:
 
 def change(pk: int, given: Mapping[str, Any], who: dict[str, Any]) -> Schedule:
     """Changes these fields; the mask of a secret argument leaves it as it was. Raises
-    UnknownSchedule, and what ``create`` raises."""
+    UnknownSchedule, and as ``create``."""
     row = get(pk)
     if given:
         _save(row, given, who, "change schedule")
@@ -109,9 +109,9 @@ def _save(row: Schedule, given: Mapping[str, Any], who: dict[str, Any], verb: st
 def set_arguments(
     row: Schedule, given: dict[str, Any], settings: Any, editor: Any, info: SpiderInfo | None
 ) -> None:
-    """Gives a schedule other arguments, of which Secrets are those that it has, and stores in it
-    who entered them; ``row`` still has its old overrides. Raises ArgumentError, also if a secret of
-    another user would go with anything else than before: whoever chooses that could receive it."""
+    """Gives a schedule other arguments, whose Secrets are its present ones, and records their user;
+    ``row`` still has its old overrides. Raises ArgumentError, also if a secret of another user
+    would go with other values than before: the user that chooses these could receive it."""
     checked = spider_arguments.check(info, given, from_text=False) if info else given
     if not has_secrets(given):
         row.user = editor

@@ -1,6 +1,6 @@
 """Schedules: submits spiders when they are due. The leading steward does it, once per second.
 
-The database's clock decides what is due: clocks of nodes may differ, and there is only one
+The database's clock decides about due times: clocks of nodes may differ, and there is only one
 database. A due time is claimed, submitted and recorded in one transaction that locks the row of its
 schedule: so it is submitted once or not at all, whichever process dies and however many stewards
 believe that they lead. If Redis missed the new task, the steward adds it later."""
@@ -33,17 +33,17 @@ from crawlservice.tasks.spider_switch import SpiderDisabled
 log = logging.getLogger(__name__)
 
 MISSED_AFTER = timedelta(seconds=60)  # then a start counts as missed; fail-over is much faster
-MAX_WAITING = 100  # runs of one schedule that may wait for the last one to end
+MAX_WAITING = 100  # runs of one schedule that may wait for the end of its last run
 MISSED = "no node was running at that time"
 
 Found = SpiderInfo | UnknownSpider
 
 
 def start_due(still_here: Callable[[], None] = lambda: None) -> None:
-    """Starts what is due, and runs that waited for the last one to end. ``still_here`` is called
+    """Starts due runs, and runs that waited for the end of the last run. ``still_here`` is called
     repeatedly meanwhile.
 
-    Raises redis.RedisError, FrontierError and django.db.Error; what is left is due next time."""
+    Raises redis.RedisError, FrontierError and django.db.Error; the rest is due next time."""
     for schedule in due().order_by("next_at"):
         with contained(f"schedule {schedule.pk}"):
             if (found := _look_up(schedule.spider)) is not None:
@@ -148,7 +148,7 @@ def _start_due(schedule: Schedule, found: Found) -> None:
     due = timing.latest(first, now)
     Schedule.objects.filter(pk=row.pk).update(next_at=timing.after(due))
     if row.runs.filter(due_at=due).exists():
-        return  # somebody wrote an old next_at back
+        return  # an old next_at was written back
     note = f"also for those missed since {_clock_time(first, timing)}" if due > first else ""
     if row.missed == Schedule.Missed.ONCE:
         _start(row, due, found, note=note)
@@ -219,7 +219,7 @@ def _submit(schedule: Schedule, run: Run, found: Found, user: User | None = None
             priority=schedule.priority,
             info=found,
             schedule=schedule,
-            # The secrets of a task are its user's, who may clone it with other arguments.
+            # The secrets of a task belong to its user, and a clone may have other arguments.
             user=None if theirs else user,
             settings=schedule.overrides,
             labels=schedule.labels,
@@ -244,8 +244,8 @@ def _submit(schedule: Schedule, run: Run, found: Found, user: User | None = None
 
 
 def _seal(schedule: Schedule, task: Task) -> None:
-    """Seals secrets that were entered while nobody knew that they are some: before a node had the
-    spider, or before it took a Secret."""
+    """Seals secrets that were entered as plain arguments: before a node had the spider, or before
+    it took a Secret."""
     if not has_secrets(task.arguments):
         return
     kept = {n: v for n, v in task.arguments.items() if has_secrets(v)}

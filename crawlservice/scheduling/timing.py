@@ -24,7 +24,7 @@ FIRST_LOOK = timedelta(minutes=1)  # how far back the last due time is searched 
 
 
 class BadTiming(FieldError):
-    """A schedule with this timing could never be due. ``field`` names what is wrong."""
+    """A schedule with this timing could never be due. ``field``: the wrong field."""
 
 
 def too_often() -> BadTiming:
@@ -36,8 +36,8 @@ def too_often() -> BadTiming:
 class Timing:
     """``cron`` or ``every``, one of them. All times are given and returned in UTC.
 
-    Daylight saving works as in Debian's cron. A time of day (neither minute nor hour begins with
-    ``*``) that the clock skips is due right after the gap, and one that the clock shows twice is
+    Daylight saving works as in Debian's cron. A time of day (neither minute nor hour starts with
+    ``*``) that the clock skips is due right after the gap, and a time that the clock shows twice is
     due the first time. Others follow the wall clock: not due in the gap, and due twice in the
     repeated hour. ``every`` does not depend on the wall clock."""
 

@@ -1,5 +1,5 @@
-"""What must not be reachable from other machines: pages that reveal everything, keys that can be
-guessed. Checked before Django is set up, so this imports nothing of the project."""
+"""Exposure to other machines: pages that reveal everything, keys that can be guessed. Checked
+before Django is set up, so this imports nothing of the project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Masking: removes from texts what may be secret in the address of a target."""
+"""Masking: removes possible secrets of a target's address from texts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ MIN_CHARS = 4  # characters of a part of an address that is masked in texts
 
 
 def scrubbed(text: str, address: str) -> str:
-    """The text without what may be secret in a target's address: an answer, or an error message,
-    may repeat it."""
+    """The text without the possible secrets of a target's address: an answer, or an error message,
+    may repeat them."""
     for part in sorted({*_parts(address)}, key=len, reverse=True):
         text = text.replace(part, MASK)
     return text

@@ -14,7 +14,7 @@ from crawlframe.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
-# What a var directory contains: from this module, databaseurl, embedded, services and localnode.
+# Files of a var directory: of this module, databaseurl, embedded, services and localnode.
 OURS = re.compile(
     r"(\.?secret_key|crawlframe\.sqlite3|redis$|bytecode$|log$|lost\+found$|\.gitignore$|\.gitkeep$)"
 )
@@ -40,9 +40,9 @@ def secret_key(var_dir: Path) -> str:
 
 def private_directory(var_dir: Path) -> None:
     """Makes a var directory of ours, and the secrets in it, inaccessible to others, and logs that.
-    A directory that everybody may write to, such as /tmp, is left alone, and so is one that
-    contains other things, such as a home directory: others may need it. What cannot be changed is
-    left, too."""
+    A directory that all users may write to, such as /tmp, is left alone, and so is a directory that
+    contains other things, such as a home directory: others may need it. Files that cannot be
+    changed are left, too."""
     try:
         for name in SECRETS:
             _tighten(var_dir / name, 0o600)

@@ -34,8 +34,8 @@ class MigrationWatch:
 
 
 class Quality:
-    """Reads and judges the items of tasks, and does what findings ask for. Here, because it takes
-    a rollout back, too."""
+    """Reads and judges the items of tasks, and acts on findings. Here, because it takes a rollout
+    back, too."""
 
     def __init__(self, steward: ChoreContext) -> None:
         items, pages = CommitOrder(), CommitOrder(Page)

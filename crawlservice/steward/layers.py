@@ -1,4 +1,4 @@
-"""Layers: tasks that are crawled one depth after the other go on when a layer is done."""
+"""Layers: tasks that are crawled one depth after the other advance when a layer is done."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class LayerSteps:
         bring_back: Callable[[Task], int],
         distrust: Callable[[str], object],
     ) -> None:
-        """``bring_back`` admits what the frontier lacks of a task, and returns how much that was;
-        ``distrust`` is called when the database has lost rows."""
+        """``bring_back`` admits the requests of a task that the frontier lacks, and returns their
+        number; ``distrust`` is called when the database has lost rows."""
         self._frontier = frontier
         self._bring_back = bring_back
         self._distrust = distrust
@@ -56,9 +56,9 @@ class LayerSteps:
             self._distrust(f"the database has forgotten that a layer of task {task.pk} was done")
 
     def _look(self, task: Task) -> None:
-        """The layer seems to be done. Counted again, because where the partitions are was read
-        after the counts; and compared with the ledger, because Redis may have lost what it does
-        not count."""
+        """The layer seems to be done. Counted again, because the positions of the partitions were
+        read after the counts; and compared with the ledger, because Redis may have lost requests
+        that it does not count."""
         counts = self._frontier.counts(task.pk)
         if counts is None or not self._is_done(task, counts):
             return
@@ -89,7 +89,7 @@ class LayerSteps:
 
     @transaction.atomic
     def _advance(self, task: Task, counts: Counts) -> bool:
-        """In one transaction: what was fetched of the layer, and the next one, paused if the task
+        """In one transaction: the counts of the layer, and the next layer, paused if the task
         pauses between layers. False if it has changed meanwhile."""
         rows = Task.objects.filter(pk=task.pk, layer=task.layer, state__in=GOING)
         if not rows.select_for_update().values_list("pk", flat=True):

@@ -1,5 +1,4 @@
-"""Nodes: what the leading steward does about Redis and about nodes that died, before all other
-chores."""
+"""Nodes: work of the leading steward on Redis and on nodes that died, before all other chores."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ class RedisCheck:
 
 
 class DeadNodes:
-    """Replays what dead generations held."""
+    """Replays the requests of dead generations."""
 
     def __init__(self, steward: ChoreContext) -> None:
         self._steward = steward

@@ -50,8 +50,8 @@ BATCH = 100  # rounds removed in one step
 
 
 def prune_rounds() -> bool:
-    """What the leading steward does: removes a batch of those that CRAWLFRAME_KEEP_ROUNDS no longer
-    keeps. Returns whether there may be more. Raises django.db.Error, redis.RedisError and
+    """A step of the leading steward: removes a batch of rounds that CRAWLFRAME_KEEP_ROUNDS no
+    longer keeps. Returns whether there may be more. Raises django.db.Error, redis.RedisError and
     FrontierError."""
     if not settings.KEEP_ROUNDS:
         return False
@@ -95,7 +95,7 @@ class Pruner:
 
     def tick(self) -> None:
         """Deletes one batch of one kind of rows, or of files, or does nothing. Raises
-        django.db.Error, and what ``lives`` and the kinds raise."""
+        django.db.Error, and the errors of ``lives`` and of the kinds."""
         if not self._left:
             if time.monotonic() < self._next:
                 return
@@ -126,7 +126,7 @@ def delete(rows: Rows) -> int:
     found = [*locked.values_list("pk", flat=True)[:ROWS_PER_DELETE]]
     if found:
         # By their numbers alone: the rows met all other conditions, and are locked. No row is
-        # loaded, because what refers to these is gone already.
+        # loaded, because rows that refer to these are gone already.
         of_model = rows.model._default_manager.filter(pk__in=found)
         of_model._raw_delete(of_model.db)
     return len(found)
@@ -142,7 +142,7 @@ def old_keys() -> Rows:
 
 
 def old_runs() -> Rows:
-    """All but the last one of each schedule, and those that wait."""
+    """All runs but the last of each schedule, and the waiting ones."""
     later = Run.objects.filter(schedule=OuterRef("schedule"), due_at__gt=OuterRef("due_at"))
     old = _before(settings.KEEP_RUNS)
     rows = Run.objects.alias(later=_one(later)).filter(created_at__lt=old, later__isnull=False)
@@ -158,7 +158,7 @@ def old_deliveries() -> Rows:
 
 def old_events() -> Rows:
     """Events that were handed to webhooks and have no delivery left. The newest is kept: readers of
-    the stream begin after it."""
+    the stream start after it."""
     newest = Event.objects.aggregate(pk=Max("pk"))["pk"] or 0
     rows = Event.objects.filter(created_at__lt=_before(settings.KEEP_EVENTS), pk__lt=newest)
     rows = rows.alias(left=_one(Delivery.objects.filter(event=OuterRef("pk"))))
@@ -177,7 +177,7 @@ def old_tokens() -> Rows:
 
 
 def old_groups() -> Rows:
-    """Groups of errors of which no page is left. One that occurs again is made again."""
+    """Groups of errors without pages. A group is made again if its error occurs again."""
     pages = Page.objects.filter(error_group=OuterRef("pk")).order_by()
     rows = ErrorGroup.objects.alias(left=_one(pages))
     return rows.filter(created_at__lt=Now() - GROUPS, left=None).order_by("created_at")

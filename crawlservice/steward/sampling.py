@@ -24,7 +24,7 @@ class Sampler:
     """Writes samples every SAMPLE_SECONDS seconds.
 
     The cluster's NF, NE and items are the sums over all existing tasks, ended or not, so that any
-    two samples show what was done between them, whichever node led."""
+    two samples show the work between them, whichever node led."""
 
     def __init__(self) -> None:
         self._next = 0.0

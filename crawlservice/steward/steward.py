@@ -1,5 +1,5 @@
-"""Steward: does the chores of a node and, if it leads, those of the cluster. Every node has one; a
-lock in Redis says which leads."""
+"""Steward: does the chores of a node and, if it leads, the chores of the cluster. Every node has
+one; a lock in Redis decides which leads."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class Steward:
         return messages.Beat(0, "; ".join(filter(None, (known, *named))), failures.lately())
 
     def tick(self) -> None:
-        """One round. What fails waits for the next round, and blocks nothing else; a chore that
-        others need blocks these."""
+        """One round. A chore that fails waits for the next round, and blocks only the chores that
+        need it."""
         problems = [self._attempt(job) for job in self._everywhere]
         problems.append(self._contain("the election", self._elect))
         if not problems[-1]:
@@ -119,8 +119,8 @@ class Steward:
         return failed
 
     def _used(self) -> set[str]:
-        """The names of the leader's chores that have something to do; all of them, if that cannot
-        be found out: then each says what is wrong."""
+        """The names of the leader's chores that have something to do; all of them, if the query
+        fails: then each reports the fault."""
         asked = [job.chore for job in self._jobs]
         try:
             return used(asked)
@@ -149,7 +149,7 @@ class Steward:
         return not is_away(error) or self._lost[name] - before < FRESH_SECONDS
 
     def _elect(self) -> None:
-        # First, because the lock that decides who leads is in Redis.
+        # First, because the leader's lock is in Redis.
         self._installation = installation.check(self._frontier, self._installation)
         self._lead()
 

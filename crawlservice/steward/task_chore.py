@@ -1,5 +1,5 @@
-"""TaskChore: what the leading steward does for active tasks: it makes the frontier agree with the
-database, and ends what has nothing left."""
+"""TaskChore: the leading steward's work on active tasks: it makes the frontier agree with the
+database, and ends tasks that have nothing left."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from crawlservice.steward.sampling import Sampler
 from crawlservice.tasks.submit import SWEEP
 
 log = logging.getLogger(__name__)
-OPEN_SECONDS = 10.0  # seconds in which whoever has submitted a task opens it in the frontier
+OPEN_SECONDS = 10.0  # seconds in which the submitter of a task opens it in the frontier
 STALL = 30.0  # seconds without progress after which a task with requests to claim is examined
 
 
@@ -80,7 +80,7 @@ class TaskChore:
         for pk, counts in found.items():
             with contained(f"task {pk}"):
                 # With several partitions a task may have lost requests whose parents another
-                # process completed. The numbers agree, so nobody has noticed. For a cancelled task
+                # process completed. The numbers agree, so it is unnoticed. For a cancelled task
                 # the database finds them later.
                 whole = tasks[pk].state == Task.State.CANCELLING
                 if self._frontier.store.partitions == 1 or whole or not self._bring_back(tasks[pk]):
@@ -123,12 +123,12 @@ class TaskChore:
         else:
             self._distrust(f"the database has lost pages of task {task.pk}")
 
-    # -- what was lost ----------------------------------------------------------------------------
+    # -- losses -----------------------------------------------------------------------------------
 
     def _distrust(self, reason: str) -> bool:
-        """Makes all nodes start over with what the database has: recorded rows may be gone, and
-        workers drop links that they know to be recorded. Returns False, and does nothing, if that
-        has been tried too often lately."""
+        """Makes all nodes start over from the database: recorded rows may be gone, and workers drop
+        links that they know to be recorded. Returns False, and does nothing, if that has been tried
+        too often lately."""
         if repeats():
             text = f"{reason}, once more after {ERAS} eras: Redis is not filled again now"
             failures.add("the recovery", FrontierError(text))
@@ -144,8 +144,8 @@ class TaskChore:
         return admitted
 
     def _lost(self, missing: list[int]) -> list[int]:
-        """Those of the tasks missing in the frontier that nobody is opening now: they were retried,
-        paused or cancelled, have pages, or have been missing for long."""
+        """Tasks missing in the frontier that are not being opened now: they were retried, paused or
+        cancelled, have pages, or have been missing for long."""
         now = time.monotonic()
         self._missing = {pk: self._missing.get(pk, now) for pk in missing}
         pages = Exists(Page.objects.filter(task=OuterRef("pk")))
@@ -170,7 +170,8 @@ class TaskChore:
             lost = f"the database has forgotten the end of task {task.pk}"
             if not now.retries and self._distrust(lost):
                 return
-            # Otherwise nodes fetch again what is about to be completed. Resumed at the end.
+            # Otherwise nodes fetch again requests that are about to be completed. Resumed at the
+            # end.
             done.open()
             self._frontier.pause(task.pk)
         done.run()

@@ -1,4 +1,4 @@
-"""The rules of aliases that a task uses: those that held when it was submitted."""
+"""The alias rules of a task: the rules that held when it was submitted."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from crawlservice.models import AliasRule, Task, TaskAliases
 
 
 def give(task: Task, source: Task | None = None) -> None:
-    """Records the rules that a new task uses: those that are verified now, or those of ``source``,
-    whose requests it is to know again."""
+    """Records the rules that a new task uses: the verified rules, or the rules of ``source``, whose
+    requests it is to know again."""
     if source is not None:
         rules = TaskAliases.objects.filter(task=source).values_list("rules", flat=True).first()
     else:
@@ -21,6 +21,6 @@ def give(task: Task, source: Task | None = None) -> None:
 
 
 def of_task(task: int) -> tuple[Rule, ...]:
-    """The rules that a task uses, in the order in which they are applied."""
+    """The rules that a task uses, in the order of their application."""
     rules = TaskAliases.objects.filter(task=task).values_list("rules", flat=True).first()
     return tuple(msgspec.convert(rules or [], list[Rule]))

@@ -46,8 +46,8 @@ class WantedErrors(NamedTuple):
 
 
 class RetryExtent(NamedTuple):
-    """What a bulk retry would run again: errors by task, in the order of the tasks. ``active``:
-    tasks that have not ended, and have ``active_errors``; they are left out."""
+    """The extent of a bulk retry: errors by task, in the order of the tasks. ``active``: tasks that
+    have not ended, and have ``active_errors``; they are left out."""
 
     tasks: list[tuple[int, int]]
     active: int
@@ -89,8 +89,8 @@ def extent(wanted: WantedErrors) -> RetryExtent:
 
 def start(wanted: WantedErrors, who: dict[str, Any]) -> BulkRetry:
     """Records a bulk retry, which is done by ``work`` or ``step``. ``who``: as for
-    ``journal.record``. Raises SpiderDisabled, WrongState if there is nothing to retry, and what
-    ``extent`` raises."""
+    ``journal.record``. Raises SpiderDisabled, WrongState if there is nothing to retry, and as
+    ``extent``."""
     spider_switch.check(wanted.spider)
     found = extent(wanted)
     if not found.tasks:
@@ -135,8 +135,8 @@ def get(pk: int) -> BulkRetry:
 
 
 def work(still_here: Callable[[], None] = lambda: None, seconds: float = ROUND) -> None:
-    """Does steps of those that run, for some seconds. Raises FrontierError and django.db.Error;
-    what is left is done in a later round."""
+    """Does steps of running bulk retries, for some seconds. Raises FrontierError and
+    django.db.Error; the rest is done in a later round."""
     until = time.monotonic() + seconds
     running = BulkRetry.objects.filter(state=BulkRetry.State.RUNNING).order_by("pk")
     for pk in running.values_list("pk", flat=True):
@@ -146,7 +146,7 @@ def work(still_here: Callable[[], None] = lambda: None, seconds: float = ROUND) 
 
 
 def step(pk: int) -> bool:
-    """Retries the next task; returns whether there is another one. Raises FrontierError, and
+    """Retries the next task; returns whether there are more. Raises FrontierError, and
     django.db.Error: then nothing was changed."""
     try:
         return _step(pk)
@@ -207,7 +207,7 @@ def _ungrouped(wanted: WantedErrors) -> QuerySet[Page]:
 
 
 def _without_group(wanted: WantedErrors) -> Q:
-    """Those of the errors of a task that have no group, but are wanted."""
+    """Matches wanted errors of a task that have no group."""
     if wanted.group is not None:
         return Q(pk__in=())
     some = Q(error_group=None) & ~Q(reason__in=NO_ERRORS)
@@ -226,7 +226,7 @@ def _groups(wanted: WantedErrors) -> list[int]:
 
 
 def _ended(tasks: list[int]) -> list[int]:
-    """Those that can be retried."""
+    """The tasks that can be retried."""
     rows = Task.objects.filter(pk__in=tasks, state__in=ENDED, unwritten=None)
     return [*rows.values_list("pk", flat=True)]
 

@@ -37,9 +37,9 @@ def change_limits(
     concurrency: int | None = None,
     page_limit: int | None = None,
 ) -> Task:
-    """Changes the limits that are given, and returns the task. ``delay``: seconds between two
-    requests to a host, or "auto"; ``page_limit`` 0: none. What the page limit has left out before
-    stays left out. ``who`` is what the journal records of the caller.
+    """Changes the given limits, and returns the task. ``delay``: seconds between two requests to a
+    host, or "auto"; ``page_limit`` 0: none. Requests that the page limit has left out before stay
+    left out. ``who``: the caller, for the journal.
 
     Raises BadLimit, UnknownTask, WrongState, RedisNotUpdated after it was recorded, and as submit
     for settings that the user may not give a task."""
@@ -68,7 +68,7 @@ def change_limits(
 
 
 def send_limits(there: Frontier, task_id: int) -> None:
-    """Makes the limits in Redis those of the database, however many processes change them at a
+    """Makes the limits in Redis equal to the database's, however many processes change them at a
     time. Raises redis.RedisError, FrontierError and django.db.Error."""
     rows = Task.objects.defer("seeds").filter(pk=task_id)
     while (task := rows.first()) is not None:
@@ -116,8 +116,8 @@ def _checked(
 
 
 def _delay_of(published: dict[str, Any], delay: Delay) -> dict[str, Any]:
-    """The settings of a delay as they are stored: in milliseconds; with an adaptive one, the least,
-    which is that of the author."""
+    """The settings of a delay as they are stored: in milliseconds; with an adaptive delay, the
+    author's minimum."""
     if delay == AUTO:
         least = published.get("delay", 0) if published.get("adaptive") else 0
         return {"delay": least, "adaptive": True}

@@ -71,9 +71,9 @@ def read(name: str, text: str) -> Any:
 
 
 def check(info: SpiderInfo, given: Mapping[str, Any], user: User | None = None) -> SpiderSettings:
-    """The settings of a task of this spider. ``user``: who submits it; None: a command or a
-    schedule. One who is no operator may make it gentler and cheaper than its spider is, not more.
-    Raises ArgumentError."""
+    """The settings of a task of this spider. ``user``: its submitter; None: a command or a
+    schedule. A user that is no operator may make it gentler and cheaper than its spider is, not
+    more. Raises ArgumentError."""
     if not storable(dict(given)):
         text = gettext("a setting has text that cannot be stored: {given}")
         raise ArgumentError(text.format(given=json.dumps(given)))
@@ -93,7 +93,7 @@ def may_be_rough(user: User | None) -> bool:
 
 
 def words_of(bound: Bound) -> str:
-    """ "must be at least 2": what follows the name of a setting."""
+    """ "must be at least 2": the words after the name of a setting."""
     value = bound.value
     if isinstance(value, tuple):
         value = ", ".join(map(str, value)) or gettext("nothing")
@@ -115,7 +115,7 @@ def words_of(bound: Bound) -> str:
 def problems(
     info: SpiderInfo, given: Mapping[str, Any], user: User | None = None
 ) -> dict[str, str]:
-    """What is wrong with each setting, by its name; by "" what is wrong with them together."""
+    """The problem of each setting, by its name; by "" the problem of all together."""
     found: dict[str, str] = {}
     for name, value in given.items():
         try:
@@ -138,7 +138,7 @@ def as_pairs(given: Mapping[str, Any]) -> list[str]:
 
 
 def detail(task: Task) -> dict[str, Any]:
-    """What the journal records of them, and of the labels of a new task."""
+    """The journal's entry about the settings and labels of a new task."""
     unverified = task.settings.get("unverified")  # hosts whose certificates are not verified
     found = {"settings": task.overrides, "labels": of_task(task.pk), "unverified": unverified}
     return {name: value for name, value in found.items() if value}

@@ -14,8 +14,8 @@ from crawlservice.tasks.submit import UnknownTask
 
 
 def change_labels(task_id: int, labels: Mapping[str, Any], who: Mapping[str, Any]) -> None:
-    """Replaces the labels of a task, whatever its state. ``who`` is what the journal records of the
-    caller. Raises BadLabel and UnknownTask."""
+    """Replaces the labels of a task, whatever its state. ``who``: the caller, for the journal.
+    Raises BadLabel and UnknownTask."""
     new = check(labels)
     with transaction.atomic():
         # Locked, so that two changes do not mix.

@@ -70,11 +70,11 @@ def _none(group: Collection[int]) -> Collection[int]:
 def remove(
     tasks: QuerySet[Task], held: Callable[[Collection[int]], Collection[int]] = _none
 ) -> Iterator[RemovalExtent]:
-    """Removes tasks, the oldest first; yields after each transaction what it deleted.
+    """Removes tasks, the oldest first; yields the extent of each transaction.
 
     A large task is deleted in several transactions. If interrupted, it has fewer pages and items
-    until it is removed again. Tasks that were retried meanwhile stay, and so do tasks that have
-    requests in Redis, and those that ``held`` returns.
+    until it is removed again. Tasks that were retried meanwhile stay, as do tasks that have
+    requests in Redis, and tasks that ``held`` returns.
 
     Raises django.db.Error, redis.RedisError and FrontierError."""
     for found, rows in _groups(tasks):
@@ -172,7 +172,7 @@ def _remove(group: list[int]) -> RemovalExtent:
 
 
 def _ended(group: list[int]) -> list[int]:
-    """Those that do not run again; locked until the transaction ends."""
+    """Tasks that do not run again; locked until the transaction ends."""
     tasks = Task.objects.select_for_update().filter(pk__in=group, state__in=ENDED)
     return [*tasks.values_list("pk", flat=True)]
 

@@ -24,10 +24,10 @@ ENDED = (Task.State.FINISHED, Task.State.CANCELLED)
 
 
 def retry(task_id: int, rids: Collection[UUID] | None = None, only: Q | None = None) -> int:
-    """Runs a task again, with those of its requests that ended in error, were cancelled or were
-    excluded: all, the given ones, or those that ``only`` matches. Returns how many. Their rows and
-    items are deleted. Within a second the leading steward sees that Redis does not know the task,
-    and restores it there.
+    """Runs a task again, with requests that ended in error, were cancelled or were excluded: all,
+    the given ones, or the matches of ``only``. Returns how many. Their rows and items are deleted.
+    Within a second the leading steward sees that Redis does not know the task, and restores it
+    there.
 
     Raises UnknownTask, SpiderDisabled, WrongState if the task has not ended or none of it has
     failed, and FrontierError; then nothing was changed."""
@@ -82,7 +82,7 @@ def retry(task_id: int, rids: Collection[UUID] | None = None, only: Q | None = N
 
 def _make_forgotten(task_id: int) -> None:
     """Makes Redis forget the task: the process that ended it may have died before doing so, and
-    Redis would not accept again what it knows to be done."""
+    Redis would not accept again requests that it knows to be done."""
     try:
         frontier().close_tasks([task_id])
         left = frontier().counts(task_id)
@@ -96,7 +96,7 @@ def _make_forgotten(task_id: int) -> None:
 
 
 def _keep_follow_ups(task_id: int, errors: QuerySet[Page]) -> None:
-    """Keeps what an errback led to recorded: those requests have rows of their own."""
+    """Keeps the follow-ups of errbacks recorded: these requests have rows of their own."""
     led = errors.filter(follow_ups__isnull=False).order_by("pk")
     more = [one for packed in led.values_list("follow_ups", flat=True) for one in _read(packed)]
     if more:

@@ -18,7 +18,7 @@ MAX_VIEWS = 50  # views of one user
 
 
 def of_user(user: Any) -> QuerySet[SavedView]:
-    """The user's own views, and those that others share."""
+    """The user's own views, and shared views of others."""
     rows = SavedView.objects.select_related("user")
     return rows.filter(Q(user=user.pk) | Q(shared=True)).order_by("name", "pk")
 
@@ -49,7 +49,8 @@ def delete(row: SavedView, who: dict[str, Any]) -> None:
 
 
 def may_delete(user: Any, row: SavedView) -> bool:
-    """Whether the user may delete it: one's own, and for who manages users, what others share."""
+    """Whether the user may delete a view: an own one, or with the right to manage users a shared
+    one."""
     return row.user_id == user.pk or (row.shared and user.has_perm("auth.change_user"))
 
 

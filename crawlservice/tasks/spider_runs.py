@@ -1,4 +1,4 @@
-"""Spiders over all their runs: those that nodes publish, and those that only have tasks."""
+"""Spiders over all their runs: spiders that nodes publish, and spiders that only have tasks."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from crawlservice.tasks.submit import published_spiders, spiders
 
 MAX_SPIDERS = 1_000  # spiders
 RUNS = 40  # latest runs of a spider that are shown
-FIELDS = 5  # of which the coverage is shown
-VERSION_PAGES = 5  # latest pages of a run of which one should know its code version
+FIELDS = 5  # fields whose coverage is shown
+VERSION_PAGES = 5  # latest pages of a run, one of which should know its code version
 TASK = Task._meta.db_table
 
 # Steps from one name to the next by the index: there may be a million tasks.
@@ -50,8 +50,8 @@ class SpiderNow(NamedTuple):
 class SpiderRun:
     """One task of a spider. ``seconds``: from submission to the end, None while it runs.
     ``version``: of the code that made its latest page. ``items_change`` and ``errors_change``:
-    against the run before it, None for the first and for one that has not ended. ``coverage``: by
-    field, the share of items in which it has a value."""
+    against the run before it, None for the first run and for a running one. ``coverage``: field ->
+    share of items with a value."""
 
     task: int
     status: str
@@ -68,7 +68,7 @@ class SpiderRun:
 
 
 class Spiders(NamedTuple):
-    """``complete``: Redis has said what nodes publish."""
+    """``complete``: with the spiders that nodes publish in Redis."""
 
     found: list[SpiderNow]
     complete: bool
@@ -87,7 +87,7 @@ def overview() -> Spiders:
 
 
 def look_up(name: str) -> SpiderNow | None:
-    """One spider; None: nobody knows it."""
+    """One spider; None: unknown."""
     try:
         info = spiders().get(name)
         known = info is not None or name in published_spiders()

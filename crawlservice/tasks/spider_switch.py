@@ -1,4 +1,4 @@
-"""Disabling of spiders: nothing starts one that is disabled. Its running tasks go on."""
+"""Disabling of spiders: no task of a disabled spider starts. Running tasks continue."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def disabled() -> dict[str, DisabledSpider]:
 
 
 def find(spider: str) -> DisabledSpider | None:
-    """Who disabled the spider, when and why; None if it is enabled."""
+    """The row of a disabled spider, with user, time and reason; None if it is enabled."""
     return DisabledSpider.objects.select_related("user").filter(spider=spider).first()
 
 

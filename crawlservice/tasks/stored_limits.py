@@ -1,5 +1,4 @@
-"""Stored limits: those of a task's settings that are kept with it, as the frontier and people get
-them."""
+"""Stored limits: settings that are kept with a task, in the forms of the frontier and of people."""
 
 from __future__ import annotations
 

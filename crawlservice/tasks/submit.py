@@ -52,7 +52,7 @@ class UnknownTask(CrawlframeError):
 
 
 class NothingPublished(UnknownSpider):
-    """No node has published its spiders yet. ``loading``: those that are about to."""
+    """No node has published its spiders yet. ``loading``: nodes that are about to."""
 
     def __init__(self, loading: Sequence[NodeInfo] = ()) -> None:
         names = ", ".join(sorted(node.node for node in loading))
@@ -66,7 +66,7 @@ class WrongState(CrawlframeError):
 
 
 class Prepared(NamedTuple):
-    """A task to be started. ``seeds`` returns what it starts with, when it has a number."""
+    """A task to be started. ``seeds`` returns its first requests, when it has a number."""
 
     task: Task
     seeds: Callable[[Task], list[Admission]]
@@ -93,9 +93,9 @@ def submit(
     batch: list[Prepared] | None = None,
 ) -> Task:
     """Creates and starts a task. The spider must be published by a node, or described by ``info``.
-    ``arguments`` may have Secrets, as ``revealed`` returns them. ``settings``: those that it has
-    instead of its spider's. ``user``: the task's owner. ``watch``: that of which it is a round.
-    ``seeds`` returns the requests that it begins with, by default that which runs ``start``.
+    ``arguments`` may have Secrets, as ``revealed`` returns them. ``settings``: overrides of its
+    spider's. ``user``: the task's owner. ``watch``: the watch whose round it is. ``seeds`` returns
+    its first requests, by default the request that runs ``start``.
     Within a transaction of the caller, Redis is updated on commit. With a ``batch``, the task is
     only added to it, for ``start_all``.
 
@@ -151,7 +151,7 @@ def _limits(settings: SpiderSettings, watch: Watch | None) -> dict[str, Any]:
 
 
 def start_all(new: Sequence[Prepared]) -> None:
-    """Records new tasks, with what they start with, and opens them. Raises RedisNotUpdated."""
+    """Records new tasks with their first requests, and opens them. Raises RedisNotUpdated."""
     left = tasks = [one.task for one in new]
     outcomes.compare([task for task in tasks if task.arguments_hash is not None])
     with transaction.atomic():
@@ -188,8 +188,8 @@ def _open_recorded(tasks: list[Task]) -> None:
 
 
 def published(spider: str) -> SpiderInfo:
-    """What nodes published of a spider, or else what a recipe says. While nodes live, one of them
-    must still have it; a node that is loading its code does not count. Raises UnknownSpider
+    """The info of a spider as nodes published it, or else of a recipe. While nodes live, one of
+    them must still have it; a node that is loading its code does not count. Raises UnknownSpider
     and FrontierError."""
     with _nothing_submitted():
         info = frontier().spiders.find(spider)
@@ -243,7 +243,7 @@ def _loaded(*, loading: bool = False) -> list[NodeInfo]:
 
 @contextmanager
 def _nothing_submitted() -> Iterator[None]:
-    """Turns errors of Redis into messages for the user who submits."""
+    """Turns errors of Redis into messages for the submitting user."""
     try:
         yield
     except UnknownSpider:

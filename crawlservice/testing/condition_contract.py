@@ -1,4 +1,4 @@
-"""What every alert condition must do, as tests that anybody can run against their own:
+"""The contract of alert conditions, as tests to run against a condition of your own:
 
     from crawlservice.testing.condition_contract import ConditionContract
 
@@ -6,7 +6,7 @@
         condition = CONDITION
 
         def arrange(self):
-            ...  # make the condition be there; return what its ``find`` gets
+            ...  # make the condition be there; return the argument of its ``find``
 
 Run them with pytest, where ``DJANGO_SETTINGS_MODULE=crawlservice.settings`` and a database are set
 up as ``arrange`` needs them."""

@@ -1,4 +1,4 @@
-"""What every target of exports must do, as tests that anybody can run against their own:
+"""The contract of export targets, as tests to run against a target of your own:
 
     from crawlservice.testing.target_contract import TargetContract
 
@@ -6,7 +6,7 @@
         kind = TARGET
 
         def make(self):
-            return MyTarget(kind="mine", url="…")  # an empty one, which can be written
+            return MyTarget(kind="mine", url="…")  # an empty target, which can be written
 
         def rows(self):
             return [...]  # the records that are there now, with their fields
@@ -71,7 +71,7 @@ class TargetContract:
         assert all(isinstance(part, str) for part in target.destination)
         assert target.SIGNS_WITH in ("", *target.SECRETS)
 
-    # -- what is written --------------------------------------------------------------------------
+    # -- written rows -----------------------------------------------------------------------------
 
     def test_a_batch_is_there_when_send_returns(self) -> None:
         with self._writer() as writer:
@@ -88,7 +88,7 @@ class TargetContract:
         assert float(row["number"]) == 1.5
 
     def test_an_attempt_that_is_repeated_adds_nothing(self) -> None:
-        """By the same writer, and by that of a node that takes over."""
+        """By the same writer, and by the writer of a node that takes over."""
         for _ in range(2):
             with self._writer() as writer:
                 self._send(writer, 1, 3)

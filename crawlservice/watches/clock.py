@@ -1,5 +1,5 @@
-"""Clock: that of watches. It is the database's; tests let it run ahead, by the
-number of seconds in the file that the environment variable WATCH_CLOCK names."""
+"""Clock of watches: the database's. Tests let it run ahead, by the number of seconds in the file
+that the environment variable WATCH_CLOCK names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from crawlservice.connections import clock
 
 AHEAD = Path(os.environ["WATCH_CLOCK"]) if os.environ.get("WATCH_CLOCK") else None
-NOW = datetime(1970, 1, 1, tzinfo=UTC)  # next_at of pages that somebody wants visited now
+NOW = datetime(1970, 1, 1, tzinfo=UTC)  # next_at of pages that a person wants visited now
 
 
 def now() -> datetime:

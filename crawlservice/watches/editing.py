@@ -43,7 +43,7 @@ def begin(
     user: User | None = None,
     info: SpiderInfo | None = None,
 ) -> Watch:
-    """Begins to watch; the leading steward starts the first round. Raises SpiderDisabled,
+    """Creates a watch; the leading steward starts the first round. Raises SpiderDisabled,
     UnknownSpider, ArgumentError and FrontierError."""
     spider_switch.check(spider)
     info = info or submit.published(spider)
@@ -95,7 +95,7 @@ def resume(number: int) -> Watch:
 
 
 def end(number: int) -> Watch:
-    """Ends it for ever, and cancels the rounds under way. What it knows stays. Raises as
+    """Ends a watch for ever, and cancels the rounds under way. Its pages and items stay. Raises as
     ``pause``."""
     active = (Watch.State.RUNNING, Watch.State.PAUSED)
     return _turn(number, "ended", active, Watch.State.ENDED, submit.cancel)
@@ -144,8 +144,8 @@ def set_budget(number: int, **budgets: float | None) -> Watch:
 
 
 def visit_now(number: int, pages: Collection[int] = (), urls: Collection[str] = ()) -> int:
-    """Makes pages due before all others, whatever the budget says; also those that are gone or
-    failed. Without any, ``start`` runs. Returns how many pages. Raises UnknownWatch and
+    """Makes pages due before all others, whatever the budget says; also pages that are gone or
+    failed. Without pages, ``start`` runs. Returns how many pages. Raises UnknownWatch and
     WrongState."""
     watch = get(number)
     if watch.state == Watch.State.ENDED:

@@ -1,5 +1,5 @@
 """Failures: pages of rounds that have ended without a recorded visit, and starts that failed. A
-page that is missing twice is gone; what failed otherwise ends, or has a next time if its Revisit
+page that is missing twice is gone; other failures end its visits, or get a next time if its Revisit
 says so."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MISSING = (404, 410)
 MISSES = 2  # visits in a row that find no page, after which it is gone
 CONFIRM_SPAN = timedelta(days=1)  # until the next look at a page that was not seen, at most
 NOT_MODIFIED = 304
-RETRY_SPAN = timedelta(minutes=1)  # before what was cancelled is submitted again
+RETRY_SPAN = timedelta(minutes=1)  # before cancelled visits are submitted again
 START_AGAIN = timedelta(hours=1)  # after a start that failed
 
 
@@ -59,7 +59,7 @@ def take_back(
             page.next_at = None
         elif policy is not None:
             plan(page, policy, group, trust)
-            # What a sitemap has said is still to be seen.
+            # A change that a sitemap announced is still to be seen.
             unseen = page.misses or (policy.by and page.state == WatchedPage.State.FAILED)
             if unseen and page.next_at is not None:
                 page.next_at = min(page.next_at, now + CONFIRM_SPAN)

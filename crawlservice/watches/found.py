@@ -1,9 +1,9 @@
-"""Found: pages that visits have led to, and what is new about those that are known.
+"""Found: new pages that visits have led to, and news about known pages.
 
-Who adds pages locks the watch, so that each is new once. A sitemap may name 50,000: more than some
-are written before the visit that found them, in transactions of their own, so that no lock is held
-for long. What an interrupted visit has written is known when the visit is made again, so each page,
-and each page's event, counts once."""
+Pages are added under a lock of the watch, so that each is new once. A sitemap may name 50,000: more
+than some are written before the visit that found them, in transactions of their own, so that no
+lock is held for long. Pages of an interrupted visit are known when the visit is made again, so each
+page, and each page's event, counts once."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ Pairs = list[tuple[Outcome, Visit]]
 
 
 def write_ahead(outcomes: Iterable[Outcome]) -> None:
-    """Records what these have found and have no row for yet, if that is more than one transaction
-    should write. Raises django.db.Error."""
+    """Records pages that these outcomes have found and that have no row yet, if they are too many
+    for one transaction. Raises django.db.Error."""
     found = {
         UUID(bytes=o.rid): len(o.results.visit.found)
         for o in outcomes
@@ -47,8 +47,8 @@ def write_ahead(outcomes: Iterable[Outcome]) -> None:
 
 
 def record_ahead(outcomes: Iterable[Outcome]) -> None:
-    """Writes what these have found, in transactions of its own, and takes it out of their visits.
-    Raises django.db.Error; what was written until then stays, and is out of the visits."""
+    """Writes the found pages in transactions of its own, and takes them out of their visits.
+    Raises django.db.Error; pages written until then stay, and are out of the visits."""
     left = [
         (o, o.results.visit)
         for o in outcomes
@@ -73,7 +73,7 @@ def record_ahead(outcomes: Iterable[Outcome]) -> None:
 
 @dataclass
 class Finder:
-    """What visits of one watch have found. In the caller's transaction."""
+    """Pages found by visits of one watch. In the caller's transaction."""
 
     watch: Watch
     now: datetime
@@ -140,7 +140,7 @@ class Finder:
                 )
 
     def hear(self, page: WatchedPage, found: FoundPage) -> bool:
-        """Takes over what is new about a known page; returns whether anything is."""
+        """Takes over news about a known page; returns whether there are any."""
         heard = False
         for name, value in _request(_nearest(page, found)).items():
             old = getattr(page, name)
@@ -156,7 +156,7 @@ class Finder:
         lastmod, before = moment(found.lastmod), page.lastmod
         if lastmod is None or lastmod == before:
             return heard
-        # A time in the future is wrong, and must not hide those that are said later.
+        # A time in the future is wrong, and must not hide later ones.
         if before is not None and lastmod < before <= self.now:
             return heard
         page.lastmod = lastmod

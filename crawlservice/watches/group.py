@@ -1,5 +1,5 @@
-"""Group: the pages of a watch that share a Revisit: what is known of them together, and what is
-left of their budget."""
+"""Group: the pages of a watch that share a Revisit, with their common statistics and the rest of
+their budget."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BURST = 1 / 8  # of a day's budget that may be spent at once
 
 
 class PageGroup(msgspec.Struct, omit_defaults=True):
-    """As it is kept in Watch.groups. The prior is that of the rates of change, per second.
+    """As stored in Watch.groups. The prior is of the rates of change, per second.
     ``hosts``: levels of hosts that would need more than their own budget at ``level``."""
 
     level: float = DAY  # gain of fresh time, in seconds, by importance, that a visit must bring
@@ -64,7 +64,7 @@ def refilled(tokens: float | None, at: float, budget: float, now: float) -> floa
 
 
 def groups_of(kept: Mapping[str, Any]) -> dict[str, PageGroup]:
-    """Those of a watch; what cannot be read begins anew."""
+    """The groups of a watch; unreadable groups start anew."""
     found = {}
     for name, value in kept.items():
         try:

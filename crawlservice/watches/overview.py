@@ -64,8 +64,8 @@ def numbers_of(watches: Collection[int]) -> dict[int, Numbers]:
 
 
 def polled_numbers(watch: int) -> Numbers:
-    """Those of one watch, for pages that ask again and again: counting millions of pages takes
-    time, so the answer is kept for ten times as long. Raises django.db.Error."""
+    """The numbers of one watch, for pages that poll: counting millions of pages takes time, so the
+    answer is kept for ten times as long. Raises django.db.Error."""
     began = time.monotonic()
     until, numbers = _polled.get(watch, (0.0, Numbers()))
     if until <= began:

@@ -1,5 +1,5 @@
 """Parked: visits that no running code can take, as after a callback was renamed. Their rounds stay
-until a version has the callback or somebody cancels them; other pages go on meanwhile."""
+until a version has the callback or they are cancelled; other pages are visited meanwhile."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ MAX_ROUNDS = 5  # rounds that a problem names
 
 @dataclass(frozen=True)
 class Parked:
-    """``rids``: of the visits. ``rounds``: those of which nothing else is left. ``problem``: what
-    to do, in words."""
+    """``rids``: of the visits. ``rounds``: rounds without other visits. ``problem``: the fix, in
+    words."""
 
     rids: frozenset[UUID] = frozenset()
     rounds: frozenset[int] = frozenset()

@@ -26,9 +26,9 @@ def waiting_pages() -> QuerySet[WatchedPage]:
 
 
 def patience(pages: Collection[WatchedPage], now: datetime) -> timedelta:
-    """How long after the last round these pages may wait for others to be due. A budget gives its
-    visits one by one, and each would be a task of its own otherwise. Pages that somebody wants
-    visited do not wait, nor do those that are new, were gone, or that a sitemap says have changed,
+    """How long after the last round these pages may wait for others to be due. A budget grants its
+    visits one by one, and each would be a task of its own otherwise. Pages that a person wants
+    visited do not wait, nor do pages that are new, were gone, or have changed by their sitemap,
     unless they have waited for the budget already."""
     if len(pages) >= ROUND_PAGES:
         return timedelta(0)
@@ -129,7 +129,7 @@ class Picker:
         return self._due().count()
 
     def spend(self) -> None:
-        """Notes what is left of the budgets."""
+        """Records the rest of the budgets."""
         for name, left in self._tokens.items():
             self._groups[name].tokens = left
         rows = [

@@ -1,8 +1,8 @@
-"""Rounds: the leading steward submits what is due of each watch as a task, within the budget, and
-takes back what a task that has ended did not visit.
+"""Rounds: the leading steward submits the due pages of each watch as a task, within the budget, and
+takes back pages that an ended task did not visit.
 
 A round is made in one transaction that locks the row of its watch: its task, the pages that belong
-to it and what is left of the budget. So of two stewards that believe they lead, one makes it; if
+to it and the rest of the budget. So of two stewards that believe they lead, one makes it; if
 Redis missed the task, a steward adds it later, as it does for any task."""
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def work(
     still_here: Callable[[], None] = lambda: None,
     waiting: Parked = NOTHING,
 ) -> Task | None:
-    """One step of a watch: returns the round that was made. ``info``: what is published of its
-    spider; if there is none, ``problem`` says why. ``waiting``: its visits that no running code can
-    take. Raises as ``tick`` does."""
+    """One step of a watch: returns the round that was made. ``info``: of its spider, as published;
+    if there is none, ``problem`` says why. ``waiting``: its visits that no running code can take.
+    Raises as ``tick`` does."""
     with transaction.atomic():
         # A worker may have locked it for long; the next round of the steward comes soon.
         free = Watch.objects.select_for_update(no_key=True, skip_locked=True)
@@ -106,7 +106,7 @@ def work(
 
 
 def _look_up(watch: Watch) -> tuple[SpiderInfo | None, str]:
-    """What is published of its spider. Called before the transaction, which must not wait for
+    """The published info of its spider. Called before the transaction, which must not wait for
     Redis."""
     if off := spider_switch.find(watch.spider):
         return None, f"the spider is disabled: {off.reason}"
@@ -145,8 +145,8 @@ def _mark(watch: Watch, problem: str) -> None:
 
 
 def _take_back(watch: Watch, policies: dict[str, Revisit], now: datetime) -> None:
-    """Pages of rounds that have ended, of which no visit is recorded: it failed, was cancelled, or
-    the round was removed."""
+    """Takes back pages of ended rounds without a recorded visit: it failed, was cancelled, or the
+    round was removed."""
     waiting = waiting_pages().filter(watch=watch, round__isnull=False).order_by()
     numbers = {number or 0 for number in waiting.values_list("round", flat=True).distinct()}
     rows = Task.objects.filter(pk__in=numbers)
@@ -170,7 +170,7 @@ def _make(
     active = Task.objects.filter(watch=watch, state__in=Task.ACTIVE)
     # A host that makes a round slow, because it rests or is paused, must not hold up the others.
     slow = [*active.filter(created_at__lt=Now() - SLOW_SPAN).values_list("pk", flat=True)]
-    # Nor must rounds of which only visits are left that wait for code.
+    # Nor must rounds whose remaining visits all wait for code.
     rounds = active.exclude(pk__in=[*slow, *waiting.rounds]).count()
     since = None if watch.round_at is None else now - watch.round_at
     if since is not None and since < timedelta(0):  # the clock was set back
@@ -220,7 +220,7 @@ def _visit(task: Task, page: WatchedPage) -> Admission:
 
 
 def _settle(watch: Watch, now: datetime) -> None:
-    """Notes when all pages have been visited once: what is found later is new."""
+    """Records the time when all pages have been visited once: pages found later are new."""
     if watch.settled_at is not None:
         return
     states = Task.objects.filter(watch=watch).order_by("pk").values_list("state", flat=True)

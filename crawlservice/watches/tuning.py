@@ -1,6 +1,6 @@
-"""Tuning: from time to time, what is known of all pages of a group together is learned anew, and
-the level is set at which their visits are as many as the budget allows. Pages are then planned
-anew, some in each round."""
+"""Tuning: from time to time, the common statistics of a group's pages are learned anew, and the
+level is set at which their visits are as many as the budget allows. Pages are then planned anew,
+some in each round."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ LOOK_SECONDS = 600.0  # seconds between two looks at a group
 SAMPLE = 5_000  # pages of a group that are looked at
 FIT_STEPS = 20  # steps of learning the prior
 ROUNDS = 12  # steps of setting the level
-HOSTS = 200  # with levels of their own: those that are furthest above their budget
+HOSTS = 200  # with levels of their own: the hosts furthest above their budget
 MAX_REPLANNED = 2_000  # pages planned anew in one round of the steward
 GROWTH = 1.5  # by how many times visits have grown when the prior is learned anew
 MIN_VISITS = 20  # visits after the first one of a page, for that
-TRUST_VISITS = 500.0  # visits of a host of which its sitemap spoke; trust forgets earlier ones
+TRUST_VISITS = 500.0  # visits of a host that its sitemap announced; trust forgets earlier ones
 
 
 class KnownPage(NamedTuple):
-    """What is known of one page."""
+    """A page with its statistics."""
 
     host: str
     importance: float
@@ -165,8 +165,8 @@ class _Tuning:
         return found
 
     def _wanted(self, known: Iterable[KnownPage], sizes: Mapping[str, int]) -> dict[str, float]:
-        """Visits per second of each host, if it had no budget of its own. A host of which no page
-        is known has the mean of the others."""
+        """Visits per second of each host, if it had no budget of its own. A host without known
+        pages has the mean of the others."""
         sums: dict[str, float] = defaultdict(float)
         counts: dict[str, int] = defaultdict(int)
         for page in known:
@@ -265,7 +265,7 @@ def _note_fresh(watch: Watch, groups: Iterable[PageGroup], now: datetime) -> Non
 
 
 def _forget(watch: Watch) -> None:
-    """Halves what is remembered of sitemaps that spoke often: one that begins to lie after a long
-    time of truth is found out as soon."""
+    """Halves the evidence about sitemaps that announced much: a sitemap that starts to lie after a
+    long time of truth is found out as soon."""
     half = {name: F(name) / 2 for name in Trust._fields}
     WatchedHost.objects.filter(watch=watch, said__gt=TRUST_VISITS).update(**half)

@@ -1,5 +1,5 @@
-"""Visits: what pages of a round have brought, written in the transaction of their ledger rows: what
-is known of the page and when it is due next, pages that were found, and items."""
+"""Visits: the results of a round's pages, written in the transaction of their ledger rows:
+statistics of the page and its next time, pages that were found, and items."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VISITED = (
 
 
 class Visits(Participant):
-    """Records visits. Those that failed are left to the steward."""
+    """Records visits. Failed visits are left to the steward."""
 
     takes = ("results.visit",)
 
@@ -58,11 +58,11 @@ class _Recorder:
 
     def __post_init__(self) -> None:
         self.groups = groups_of(self.watch.groups)
-        self.heard: dict[str, Trust] = {}  # what visits add to the trust in hosts
+        self.heard: dict[str, Trust] = {}  # added by visits to the trust in hosts
 
     def record(self, outcomes: list[tuple[Outcome, Visit]]) -> None:
         links = found_by(outcomes)
-        # Who finds pages locks the watch first, so that each is found once. Then pages are locked
+        # The watch is locked first, so that each page is found once. Then pages are locked
         # together and in order, and only where there is something to write.
         finder = Finder(self.watch, self.now)
         known = finder.find(outcomes) if links else []
@@ -198,7 +198,7 @@ def trusts_of(watch: int, hosts: Collection[str]) -> dict[str, Trust]:
 
 
 def _changed(page: WatchedPage, visit: Visit, version: str) -> bool | None:
-    """None: it cannot be said, because nothing is known, or other code made what is known."""
+    """None: unknown, because there are no statistics, or another version made them."""
     if visit.unchanged:
         return False
     if visit.digest is None or page.digest is None:

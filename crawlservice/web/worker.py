@@ -45,8 +45,8 @@ class Deadline:
         self._sent = 0
 
     def is_over(self, what: object, sent: int, now: float) -> bool:
-        """``what``: the request that arrives, or the channel while its answer is sent; None for
-        neither. ``sent``: bytes of all answers so far."""
+        """Whether the deadline has passed. ``what``: the request that arrives, or the channel while
+        its answer is sent; None for neither. ``sent``: bytes of all answers so far."""
         if what is not self._what or sent - self._sent >= LEAST_TAKEN:
             self._what, self._sent, self._since = what, sent, now
         return what is not None and now - self._since > self._seconds

@@ -1,5 +1,5 @@
 """The address of a webhook: user, password and query may be secret, so they are stored apart from
-what is shown."""
+the shown part."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Address(NamedTuple):
 
     @property
     def secret(self) -> str:
-        """What is stored encrypted. A login cannot have a question mark, so the first one begins
-        the query."""
+        """The part that is stored encrypted. A login cannot have a question mark, so the first one
+        starts the query."""
         return f"{self.login}?{self.query}" if self.query else self.login
 
     @property
@@ -54,8 +54,8 @@ def parsed(url: str) -> Address:
 
 
 def restored(shown: str, secret: str) -> Address:
-    """``shown`` with what its masks stand for. An address that was stored before queries were
-    concealed has its own."""
+    """``shown`` with the secrets in place of its masks. An address that was stored before queries
+    were concealed has its own."""
     given = parsed(shown)
     login, _, query = secret.partition("?")
     return Address(

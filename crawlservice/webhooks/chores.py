@@ -38,7 +38,7 @@ def send_new() -> int:
 
 
 class Webhooks:
-    """Makes the deliveries of new events, and sends what is due."""
+    """Makes the deliveries of new events, and sends due ones."""
 
     def __init__(self, steward: ChoreContext) -> None:
         def sender() -> Work:

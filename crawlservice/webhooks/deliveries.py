@@ -35,7 +35,7 @@ SECRET_BYTES = 32
 
 @dataclass(frozen=True)
 class WebhookMessage:
-    """One event for one address. ``id`` is that of the event."""
+    """One event for one address. ``id``: of the event."""
 
     address: Address = field(repr=False)
     secret: str = field(repr=False)

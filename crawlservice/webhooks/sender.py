@@ -25,7 +25,7 @@ from crawlservice.webhooks.deliveries import OUTBOX, WebhookMessage
 
 log = logging.getLogger(__name__)
 
-# Shorter than the lease of a claim: an attempt has ended before the next one begins.
+# Shorter than the lease of a claim: an attempt has ended before the next starts.
 LIMITS = FetchLimits(timeout=10, max_body=1 << 20, max_redirects=0, connect=5, stall=10)
 ANSWER_CHARS = 200  # characters shown of a receiver's answer
 USER_AGENT = "Crawlframe-Webhook/1"
@@ -59,8 +59,8 @@ async def send(
     more: Mapping[str, str] = MappingProxyType({}),
     limits: FetchLimits | None = None,
 ) -> str:
-    """One attempt; ``more`` headers replace ours, ``limits`` those of webhooks. Returns why it did
-    not arrive, or "". An answer that repeats what is secret in the address is masked."""
+    """One attempt; ``more`` headers replace ours, ``limits`` the limits of webhooks. Returns why it
+    did not arrive, or "". An answer that repeats secrets of the address is masked."""
     problem = await _post(curl, message, more, limits or LIMITS)
     if problem:
         for secret in (message.address.sent_query, message.address.secret):
@@ -96,7 +96,7 @@ async def _post(
 
 
 def send_now(node: Settings, message: WebhookMessage) -> str:
-    """Sends it now and waits for the answer, at most 10 s. Returns what ``send`` does."""
+    """Sends a message now and waits for the answer, at most 10 s. Returns as ``send``."""
 
     async def once() -> str:
         curl = downloader(node)
@@ -109,7 +109,7 @@ def send_now(node: Settings, message: WebhookMessage) -> str:
 
 
 def signed(message: WebhookMessage, timestamp: int) -> dict[str, str]:
-    """The headers by which a receiver verifies us, as in the Standard Webhooks specification."""
+    """The headers that verify us to a receiver, as in the Standard Webhooks specification."""
     content = f"{message.id}.{timestamp}.".encode() + message.body
     digest = hmac.digest(_key(message.secret), content, hashlib.sha256)
     return {

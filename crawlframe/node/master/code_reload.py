@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from crawlframe.base import faults
 from crawlframe.conf import Settings
 from crawlframe.frontier.cluster.nodes import CodeState
+from crawlframe.items.encode import item_adapter
 from crawlframe.node.child_process import Child, describe_exit
 from crawlframe.node.master.recorded_check import RecordedCheck
 from crawlframe.node.master.reload_report import ReloadReport
@@ -258,6 +259,8 @@ class CodeReload:
             log.error("spider module %s is not loaded: %s", module, text)
         if self.live is not None:
             self.live.end()
+        if loaded.item_classes:
+            item_adapter()  # for the templates that are forked later
         self.live, self.strict = trial, False
         self._known = frozenset(loaded.broken)
         self.reports.accept(loaded, _join_texts(loaded.broken))

@@ -27,7 +27,6 @@ from crawlframe.node.master.one_worker import OneWorker, apart_of
 from crawlframe.node.master.page_trials import PageTrials
 from crawlframe.node.master.stalls import CHECK_EVERY, StallMonitor
 from crawlframe.node.master.supervisor_link import SupervisorLink
-from crawlframe.node.master.template import import_item_adapter
 from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import FromChecker, FromTemplate
 from crawlframe.node.services import Services
@@ -78,7 +77,6 @@ class Master:
     def run(self) -> int:
         """Works until it is asked to stop. Returns the exit code."""
         adopt_orphans()
-        import_item_adapter(self._services.code().spiders, self._settings.scrapy)
         gc.collect()
         gc.freeze()  # nor does garbage collection in forks go through what it has imported
         if self._link is not None:

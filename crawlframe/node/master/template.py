@@ -8,7 +8,6 @@ import contextlib
 import gc
 import logging
 import os
-import re
 import select
 import signal
 import socket
@@ -30,9 +29,9 @@ import crawlframe.fetch.requests.downloader  # noqa: F401  # later, the disk may
 from crawlframe.base import faults
 from crawlframe.code.imports import marks
 from crawlframe.code.registry import Registry
-from crawlframe.code.version import CLOCK_LAG, files, written
+from crawlframe.code.version import CLOCK_LAG, written
 from crawlframe.conf import Settings
-from crawlframe.items.encode import item_adapter
+from crawlframe.items.encode import item_adapter, uses_item_classes
 from crawlframe.node.child_process import CHECKER, Child, adopt_orphans, become_child
 from crawlframe.node.code import Code
 from crawlframe.node.master import offspring
@@ -58,11 +57,6 @@ ORDER = struct.Struct("!IQ")  # place of the mark, generation
 NO_MARK = (1 << 32) - 1  # in place of a mark: of a checker, which runs no requests
 ANSWER = struct.Struct("!Q")  # pid of the new worker; 0 when the fork failed
 FORK_TIMEOUT = 5.0  # seconds a fork may take
-# Signs of items that are no dicts.
-ITEM_CLASSES = re.compile(
-    rb"\bStruct\b|^\s*(from|import)\s+(attrs?|dataclasses|itemadapter|itemloaders|pydantic|scrapy)\b",
-    re.MULTILINE,
-)
 NICE = 5  # workers yield the processor to the master, the supervisor and a new template
 GIT_LOCK_TIMEOUT = 30.0  # seconds git may hold its lock until it counts as left behind
 
@@ -161,16 +155,6 @@ class Template:
             self.child.retiring_since = time.monotonic()
 
 
-def import_item_adapter(*trees: str | Path) -> None:
-    """Imports what items other than dicts need, if a module in these trees has signs of them: once,
-    for all that is forked later."""
-    for path in (path for tree in trees if tree for path in files(Path(tree))):
-        with contextlib.suppress(OSError):
-            if path.suffix == ".py" and ITEM_CLASSES.search(path.read_bytes()):
-                item_adapter()
-                return
-
-
 def _at_breakpoint(*args: Any, **options: Any) -> None:
     """The ``breakpoint()`` of workers, which have no terminal for a debugger: a prompt in that of
     ``crawl``. Arguments for a debugger mean nothing here. Raises SpiderError in a node."""
@@ -241,6 +225,9 @@ class _TemplateProcess:
         if not cold and code.busy:
             self._refuse_lock(code)
             return None
+        item_classes = uses_item_classes(registry.loaded)
+        if item_classes:
+            item_adapter()  # once, for all workers that are forked
         changed = registry.changed()
         if changed or not same:
             names = ", ".join(map(str, changed[:5])) or f"a file below {code.spiders}"
@@ -257,6 +244,7 @@ class _TemplateProcess:
             [str(path) for path in registry.files],
             unfit,
             self._check_marks(registry),
+            item_classes,
         )
         self._version = loaded.version
         registry.seal()
@@ -287,7 +275,6 @@ class _TemplateProcess:
             self._settings.load_timeout,
             lambda module: self._send(ImportingModule(module)),
         )
-        import_item_adapter(self._services.code().spiders, self._settings.scrapy)
         unfit = self._services.unfit()
         adopt_orphans(False)  # the workers are the master's
         self._send(ImportingModule(""))

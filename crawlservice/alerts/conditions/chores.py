@@ -16,8 +16,8 @@ RESTARTS = 3  # of a steward in ten minutes
 
 
 def find(view: ServiceView) -> Iterator[Alarm]:
-    """Finds Redis that nobody may claim from, and nodes whose steward dies again and again, or
-    fails. Raises redis.RedisError and django.db.Error."""
+    """Finds a Redis that no node may claim from, and nodes whose steward dies repeatedly, or fails.
+    Raises redis.RedisError and django.db.Error."""
     if newest() and not is_whole(view.frontier):
         yield Alarm("chores", "", view.now, {"why": "era"})
     elif Era.objects.filter(started_at__gt=view.now - LATELY).count() > ERAS:

@@ -15,7 +15,7 @@ from crawlservice.proxies.use import facts_of, sentence_of
 
 
 def find(view: ServiceView) -> Iterator[Alarm]:
-    """Finds choices that no proxy fits, once for all hosts, and hosts where those that fit rest.
+    """Finds choices that no proxy fits, once for all hosts, and hosts whose fitting proxies rest.
     Raises redis.RedisError and django.db.Error."""
     found: dict[str, Missing] = {}
     for one in missing(view.frontier):  # the first ones first

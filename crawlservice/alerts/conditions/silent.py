@@ -23,8 +23,8 @@ from crawlservice.models import OPEN, Alert, Severity, Task
 
 
 class Silence:
-    """Finds tasks that should go on and do not. It remembers their numbers, so a new leader counts
-    from when it began, except for what was found before: ``known``, tasks and since when."""
+    """Finds tasks that should progress and do not. It remembers their counters, so a new leader
+    counts from its own start, except for alerts found before: ``known``, tasks and since when."""
 
     def __init__(self) -> None:
         self._seen: dict[int, tuple[int, datetime]] = {}

@@ -1,4 +1,4 @@
-"""A webhook does not take what is sent to it."""
+"""A webhook that does not accept its messages."""
 
 from __future__ import annotations
 

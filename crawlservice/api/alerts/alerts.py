@@ -85,7 +85,7 @@ class TargetIn(StrictInput):
 
 
 class TargetOut(BaseModel):
-    """A target. `shown` is its address without what is secret in it."""
+    """A target. `shown` is its address without secrets."""
 
     id: int
     name: str
@@ -106,7 +106,7 @@ class TestOut(BaseModel):
 
 
 class RuleIn(StrictInput):
-    """A rule. What is left out has its usual value."""
+    """A rule. Omitted fields have their default."""
 
     name: Name
     enabled: bool = True
@@ -184,7 +184,7 @@ def list_alerts(
     after: After = None,
     limit: Limit = 100,
 ) -> AlertsOut:
-    """What needs somebody, the latest first."""
+    """Open alerts, the latest first."""
     rows: QuerySet[Alert] = Alert.objects.select_related("acknowledged_by")
     rows = rows if resolved else rows.filter(OPEN)
     rows = rows if condition is None else rows.filter(kind=condition)
@@ -202,7 +202,7 @@ def show_alert(request: HttpRequest, alert_id: Id) -> AlertOut:
 
 @router.post("/alerts/{alert_id}/acknowledge", auth=HANDLE, response={200: AlertOut, **WRITING})
 def acknowledge_alert(request: ApiRequest, alert_id: Id) -> AlertOut:
-    """Records that somebody looks after it: it is not reported again until it is over."""
+    """Acknowledges an alert: it is not reported again until it is over."""
     state.get_open(alert_id)
     state.acknowledge([alert_id], request.auth.who)
     return _show(alert_id)
@@ -294,7 +294,7 @@ def create_rule(request: ApiRequest, body: Annotated[RuleIn, Body()]) -> Status[
     "/alert-rules/{rule_id}", auth=_may("change", "alertrule"), response={200: RuleOut, **WRITING}
 )
 def change_rule(request: ApiRequest, rule_id: Id, body: Annotated[RuleIn, Body()]) -> RuleOut:
-    """Replaces a rule: what is left out gets its usual value."""
+    """Replaces a rule: omitted fields get their default."""
     return _rule(_save(request, _get(AlertRule, rule_id, "rule"), body, "change_alertrule"))
 
 

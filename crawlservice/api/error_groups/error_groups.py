@@ -80,7 +80,7 @@ class BulkRetryIn(StrictInput):
 
 
 class BulkExtentOut(BaseModel):
-    """What a bulk retry would run again."""
+    """The requests that a bulk retry would run again."""
 
     errors: int
     tasks: int
@@ -139,8 +139,8 @@ def list_errors(
     since: Since = None,
     limit: Annotated[int, Query(ge=1, le=MAX_GROUPS, description="maximum number of groups")] = 50,
 ) -> ErrorGroupsOut:
-    """Errors of all tasks with the same cause together, those that were seen last first. Retried
-    and deleted ones no longer count."""
+    """Groups of errors of all tasks with the same cause, the latest first. Retried and deleted
+    errors no longer count."""
     found = error_groups.latest(
         spider=spider or "", reason=reason or "", since=_given(request, since), count=limit
     )

@@ -40,7 +40,7 @@ class ExportIn(Definition):
 
 
 class ExportChange(Definition):
-    """The whole definition. Masked secrets stay as they are; name and what cannot change."""
+    """The whole definition. Masked secrets stay as they are; name and data cannot change."""
 
 
 class RestartIn(StrictInput):
@@ -87,7 +87,7 @@ class NewExport(ExportOut):
 
 
 class ExportsOut(BaseModel):
-    """`file_problems`: what is wrong with exports.toml, as the leading node read it."""
+    """`file_problems`: the problems of exports.toml, as the leading node read it."""
 
     exports: list[ExportOut]
     file_problems: list[str]
@@ -113,7 +113,7 @@ def show_export(request: HttpRequest, name: Name) -> ExportOut:
 
 @router.post("/exports", auth=ADD, response={201: NewExport, **WRITING})
 def add_export(request: ApiRequest, body: Annotated[ExportIn, Body()]) -> Status[NewExport]:
-    """Adds an export; the leading node begins with it within seconds."""
+    """Adds an export; the leading node starts it within seconds."""
     caller = request.auth
     given = Definition.model_validate(body.model_dump(exclude={"begin"}))
     try:
@@ -128,8 +128,8 @@ def add_export(request: ApiRequest, body: Annotated[ExportIn, Body()]) -> Status
 def change_export(
     request: ApiRequest, name: Name, body: Annotated[ExportChange, Body()]
 ) -> ExportOut:
-    """Replaces the definition. It goes on where it was. One that exports.toml no longer names is no
-    longer of the file."""
+    """Replaces the definition; the export continues at its position. An export that exports.toml no
+    longer names becomes independent of the file."""
     row = _found(name)
     try:
         if changes.edit(row, Definition.model_validate(body.model_dump())):
@@ -150,7 +150,7 @@ def pause_export(request: ApiRequest, name: Name) -> ExportOut:
 
 @router.post("/exports/{name}/resume", auth=CHANGE, response={200: ExportOut, **WRITING})
 def resume_export(request: ApiRequest, name: Name) -> ExportOut:
-    """Goes on where it was; one that waits after a failure is tried again at once."""
+    """Continues an export at its position; after a failure it is tried again at once."""
     changes.resume(_found(name))
     request.auth.record("resume export", export=name)
     return _out(_found(name))
@@ -173,7 +173,7 @@ def restart_export(
     "/exports/{name}", auth=Bearer("operate", "delete_export"), response={204: None, **WRITING}
 )
 def delete_export(request: ApiRequest, name: Name) -> Status[None]:
-    """What it has written stays."""
+    """Deletes an export; its written files and rows stay."""
     changes.delete(_found(name))
     request.auth.record("delete export", export=name)
     return Status(204, None)

@@ -53,7 +53,7 @@ class HostOrderIn(StrictInput):
 
 
 class HostOut(BaseModel):
-    """A host. What is known of this instant comes from Redis, and is empty unless `live`."""
+    """A host. Its present state comes from Redis, and is empty unless `live`."""
 
     id: int
     name: str
@@ -128,7 +128,7 @@ def list_hosts(
 
 @router.get("/hosts/{name}", auth=READ, response={200: HostOut, **READING})
 def show_host(request: ApiRequest, name: Name) -> HostOut:
-    """One host: what was fetched of it, what is ordered for it, and its state now."""
+    """One host: its statistics, orders and present state."""
     return _show(name)
 
 
@@ -155,8 +155,8 @@ def resume_host(request: ApiRequest, name: Name) -> Status[HostOut]:
 def order_host(
     request: ApiRequest, name: Name, body: Annotated[HostOrderIn, Body()]
 ) -> Status[HostOut]:
-    """Orders a delay, a concurrency and further rules, in place of those of all tasks and of an
-    earlier order."""
+    """Orders a delay, a concurrency and further rules, in place of the settings of all tasks and of
+    an earlier order."""
 
     def do(who: dict[str, Any]) -> Host:
         terms = Terms(body.until, body.note)

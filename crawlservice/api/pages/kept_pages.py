@@ -191,7 +191,7 @@ def list_pages(
 
 @router.get("/tasks/{task_id}/pages/{rid}", auth=READ_PAGES, response={200: PageDetail, **READING})
 def show_page(request: HttpRequest, task_id: Id, rid: UUID) -> PageDetail:
-    """One request that ended, with what was sent and received if it ended in error."""
+    """One request that ended, with its HTTP exchange if it ended in error."""
     task = load_task(task_id)
     rows = Page.objects.defer("follow_ups", "request").filter(rid=rid, task=task_id)
     if (page := rows.first()) is None:

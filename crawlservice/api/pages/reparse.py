@@ -1,4 +1,4 @@
-"""Kept pages that are parsed again: of a task or a spider, and what differs."""
+"""Kept pages that are parsed again: of a task or a spider, and the differences."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ READ = Bearer("read", "view_item")
 
 
 class SpiderReparseIn(StrictInput):
-    """Which kept pages are parsed, and what becomes of them."""
+    """The kept pages to be parsed, and the use of their items."""
 
     since: Annotated[datetime, Field(strict=False)] | None = Field(
         None, description="fetched then or later; without a time zone: UTC"
@@ -74,7 +74,7 @@ class ParsedPageOut(BaseModel):
 
 
 class ChangesOut(BaseModel):
-    """What came of the pages that a task has parsed, or would have come in a dry run."""
+    """Differences of the pages that a task has parsed, or tried in a dry run."""
 
     parses: dict[str, Any] = Field(description="which pages, as they were asked for")
     pages: int = Field(description="that differ")
@@ -120,7 +120,7 @@ def reparse_spider(
 def show_changes(
     request: ApiRequest, task_id: Id, after: After = None, limit: Limit = 20
 ) -> ChangesOut:
-    """What differs by the code of today, of a task that parses kept pages: numbers, and pages."""
+    """Differences by the code of today, of a task that parses kept pages: numbers, and pages."""
     task = load_task(task_id)
     parsed = reparse.reparse_of(task)
     if parsed is None:

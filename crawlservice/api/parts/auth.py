@@ -1,4 +1,4 @@
-"""Who calls, and what they may do: the token's scope and its user's permissions both count."""
+"""The caller and its rights: the token's scope and its user's permissions both count."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Caller:
 
     @property
     def who(self) -> dict[str, Any]:
-        """What the journal records of the caller."""
+        """The caller, for the journal."""
         return {"user": self.user, "token": self.token, "address": self.address}
 
     def allows(self, scope: str) -> bool:
@@ -45,7 +45,7 @@ class Caller:
 
     def may_steer(self, task: Task) -> bool:
         """Whether the caller may control the task: a token that may submit, but not operate, only
-        those of its user."""
+        controls tasks of its user."""
         own = task.user_id == self.user.pk
         return (own or self.allows(Token.Scope.OPERATE)) and roles.may_steer(self.user, task)
 

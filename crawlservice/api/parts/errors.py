@@ -42,7 +42,7 @@ RETRY_AFTER = 5  # seconds after which to try again when a server is unreachable
 
 
 class Problem(BaseModel):
-    """What is wrong, for programs and for people."""
+    """An error, for programs and for people."""
 
     code: str
     message: str
@@ -55,7 +55,7 @@ class Error(BaseModel):
     error: Problem
 
 
-# What every operation may answer instead of its result, as ninja wants it.
+# Errors that every operation may answer, as ninja wants them.
 READING: Any = {(401, 403, 404, 422, 429, 503): Error}
 WRITING: Any = {(400, 401, 403, 404, 409, 413, 415, 422, 429, 503): Error}
 

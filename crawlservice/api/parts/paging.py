@@ -1,4 +1,4 @@
-"""Paging: a page begins after the last id of the previous one, so all pages cost the same."""
+"""Paging: a page starts after the last id of the page before, so all pages cost the same."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crawlservice.tasks.results.task_rows import of_task
 M = TypeVar("M", bound=Model)
 MAX_ID = 2**63 - 1  # largest id that a database can have
 LIMIT = 1000  # maximum rows of one page
-TEXT = r"^[^\x00]*$"  # what a database accepts as text
+TEXT = r"^[^\x00]*$"  # text that a database accepts
 Id = Annotated[int, Path(ge=1, le=MAX_ID)]
 After = Annotated[
     int | None,
@@ -36,8 +36,8 @@ Limit = Annotated[int, Query(ge=1, le=LIMIT, description="maximum number of rows
 def oldest_first(
     rows: QuerySet[M, Any], after: int | None, limit: int, *, task: int | None = None
 ) -> tuple[list[M], int | None]:
-    """One page, and the id after which the next one begins (None: it is the last). ``task``: only
-    rows of this one."""
+    """One page, and the id after which the next page starts (None: it is the last). ``task``: only
+    rows of this task."""
     if task is not None:
         rows = of_task(rows, task, after=after)
     elif after is not None:

@@ -1,5 +1,5 @@
-"""What the API accepts and returns. Input is strict: no field is converted from a value of another
-type, and unknown fields are refused."""
+"""Schemas of the API. Input is strict: no field is converted from a value of another type, and
+unknown fields are refused."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ Outcome = Literal["finished", "finished_with_errors", "failed", "cancelled"]
 
 
 class TrapOut(BaseModel):
-    """URLs of one form of which many bring nothing new."""
+    """URLs of one form, many of which bring nothing new."""
 
     template: str = Field(description="stands for all its URLs, such as a.example/calendar/{n}/{n}")
     pages: int = Field(description="fetched of it, about")

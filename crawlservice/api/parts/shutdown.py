@@ -10,7 +10,7 @@ _requested = threading.Event()
 
 
 def listen() -> None:
-    """From now on notes SIGTERM too, besides what handles it already."""
+    """Notes SIGTERM from now on, in addition to its present handler."""
     before = signal.getsignal(signal.SIGTERM)
     if not callable(before) or threading.current_thread() is not threading.main_thread():
         return

@@ -1,4 +1,4 @@
-"""Proxies: list, add, change, check and delete those of the pool."""
+"""Proxies of the pool: list, add, change, check and delete."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DELETE = Bearer("operate", "delete_proxy")
 
 
 class ProxyFields(StrictInput):
-    """What is said of proxies. `tier`: the lowest that works for a host is used."""
+    """Fields of proxies. `tier`: the lowest that works for a host is used."""
 
     tier: int = 0
     tags: Annotated[list[str], Field(max_length=20)] = []
@@ -50,7 +50,7 @@ class ProxiesIn(ProxyFields):
 
 
 class ProxyChange(StrictInput):
-    """What changes; the rest stays."""
+    """The fields to change; the rest stays."""
 
     tier: int | None = None
     tags: Annotated[list[str], Field(max_length=20)] | None = None
@@ -151,8 +151,8 @@ def list_proxies(
 
 @router.post("/proxies", auth=ADD, response={201: ProxiesAdded, **WRITING})
 def add_proxies(request: ApiRequest, body: Annotated[ProxiesIn, Body()]) -> Status[ProxiesAdded]:
-    """Adds proxies, or changes those that are there; they are used when a node has checked them.
-    If one is wrong, none is added."""
+    """Adds proxies, or changes existing ones; they are used when a node has checked them. If one
+    is wrong, none is added."""
     fields = {
         "tier": body.tier,
         "tags": body.tags,
@@ -170,7 +170,7 @@ def add_proxies(request: ApiRequest, body: Annotated[ProxiesIn, Body()]) -> Stat
 def change_proxy(
     request: ApiRequest, number: int, body: Annotated[ProxyChange, Body()]
 ) -> ProxyOut:
-    """Changes what is said of a proxy; nodes notice within seconds."""
+    """Changes fields of a proxy; nodes notice within seconds."""
     row = _found(number)
     given = body.model_dump(exclude_none=True)
     tags = given.get("tags", row.tags.split())

@@ -134,7 +134,7 @@ def enable_schedule(request: ApiRequest, schedule_id: Id) -> ScheduleOut:
     "/schedules/{schedule_id}/disable", auth=CHANGE, response={200: ScheduleOut, **WRITING}
 )
 def disable_schedule(request: ApiRequest, schedule_id: Id) -> ScheduleOut:
-    """Stops starting it; a run that waits for the last one is skipped."""
+    """Disables a schedule; a run that waits for the end of the last run is skipped."""
     return _switch(request, schedule_id, False)
 
 

@@ -1,4 +1,4 @@
-"""Spiders: those that nodes published, and those that only have tasks, with their last runs."""
+"""Spiders that nodes published, or that only have tasks, with their last runs."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def show_spider(request: HttpRequest, name: Name) -> SpiderOut:
 def disable_spider(
     request: ApiRequest, name: Name, body: Annotated[DisableIn, Body()]
 ) -> SpiderOut:
-    """Nothing starts it from now on: schedules skip it, submissions and retries are refused with
-    the reason. Its running tasks go on."""
+    """Disables a spider: schedules skip it, submissions and retries are refused with the reason.
+    Its running tasks continue."""
     caller = request.auth
     _show(name)
     spider_switch.disable(name, body.reason, caller.who)

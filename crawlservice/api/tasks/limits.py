@@ -1,4 +1,4 @@
-"""Limits of the API: how many requests a caller may send, and what a request may contain."""
+"""Limits of the API: the number of requests of a caller, and the content of a request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLACES = ("/api/", "/new_task")
 
 class Rate(BaseThrottle):
     """Limits the requests of one token (or logged-in user) per minute of the clock, over all web
-    processes. While Redis is unreachable nobody is refused."""
+    processes. While Redis is unreachable no request is refused."""
 
     def allow_request(self, request: HttpRequest) -> bool:
         name = request.auth.name  # type: ignore[attr-defined]
@@ -44,7 +44,7 @@ class Rate(BaseThrottle):
         return asked <= settings.API_RATE
 
     def wait(self) -> float:
-        """Seconds until the next minute begins."""
+        """Seconds until the next minute starts."""
         return MINUTE - time.time() % MINUTE
 
 
@@ -67,7 +67,7 @@ def only_known(view: Callable[..., Any]) -> Callable[..., Any]:
 
 class ApiFrame:
     """Middleware: gives each request an id, which its answer and the log of a failure carry, and
-    puts what Django refuses before the API into the API's form."""
+    puts refusals of Django into the API's form."""
 
     MESSAGES = {
         400: ("bad_request", "the request cannot be read"),
@@ -84,7 +84,7 @@ class ApiFrame:
         name = given if GIVEN_ID.fullmatch(given) else uuid.uuid4().hex
         request.request_id = name  # type: ignore[attr-defined]
         try:
-            request.POST  # noqa: B018  what reads it later does not expect that it fails
+            request.POST  # noqa: B018  later readers do not expect that it fails
             response = self.get_response(request)
         except (MultiPartParserError, SuspiciousOperation) as error:
             response = response_for_exception(request, error)

@@ -1,4 +1,4 @@
-"""The quality of a run: what was found, and accepting it."""
+"""The quality of a run: its findings, and their acceptance."""
 
 from __future__ import annotations
 
@@ -69,16 +69,16 @@ router = Router(tags=["tasks"])
     response={200: QualityOut, **READING},
 )
 def show_quality(request: ApiRequest, task_id: Id) -> QualityOut:
-    """How good the run is: what is not as its author expects, or not as in the last good runs.
-    While the task runs, more may be found."""
+    """The quality of the run: deviations from its author's expectations, or from the last good
+    runs. While the task runs, more may be found."""
     caller = request.auth
     return _quality(task_id, items=caller.user.has_perm("crawlservice.view_item"))
 
 
 @router.post("/tasks/{task_id}/quality/accept", auth=STEER, response={200: QualityOut, **WRITING})
 def accept_quality(request: ApiRequest, task_id: Id) -> QualityOut:
-    """Accepts what was found: the run counts as good, and later runs are compared with it and those
-    after it, no longer with earlier ones."""
+    """Accepts the findings: the run counts as good, and later runs are compared with it and its
+    successors, no longer with earlier runs."""
     caller, task = steered(request, task_id)
     try:
         count = deviation.accept(task_id)

@@ -1,4 +1,4 @@
-"""The items of a task as a table: what is in each column, and what changed since another run."""
+"""The items of a task as a table: the columns, and the changes since another run."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def show_comparison(
         Query(min_length=1, max_length=200, pattern=TEXT, description="by default one is chosen"),
     ] = None,
 ) -> ComparisonOut:
-    """What is added, gone and changed since another run of the spider, by a key. Runs with more
-    than 1,500 items are refused; the page of the task has a download without that limit."""
+    """Items added, gone and changed since another run of the spider, by a key. Runs with more than
+    1,500 items are refused; the page of the task has a download without that limit."""
     task = load_task(task_id)
     try:
         found = compared(task, other, key or "")
@@ -160,8 +160,8 @@ def export_items(
     format: Annotated[Literal[tuple(OFFERED)], Query()] = "jsonl",  # type: ignore[valid-type]
     usage: Usage = None,
 ) -> StreamingHttpResponse:
-    """All items, or those that `usage` means, as a file, streamed. In CSV, cells that a spreadsheet
-    would run as a formula get a leading apostrophe."""
+    """All items, or the items that `usage` selects, as a file, streamed. In CSV, cells that a
+    spreadsheet would run as a formula get a leading apostrophe."""
     task = load_task(task_id)
     pieces = export.stream(task, f".{format}", read_filters(usage))
     details = {} if usage is None else {"usage": usage}

@@ -169,7 +169,7 @@ def resume_task(request: ApiRequest, task_id: Id) -> Status[TaskOut]:
 
 @router.post("/tasks/{task_id}/cancel", auth=STEER, response={(200, 202): TaskOut, **WRITING})
 def cancel_task(request: ApiRequest, task_id: Id) -> Status[TaskOut]:
-    """Ends it without fetching the rest; what is being fetched is finished."""
+    """Ends a task without fetching the rest; fetches in progress are finished."""
     return _steer(request, "cancel", task_id, submit.cancel)
 
 
@@ -331,9 +331,8 @@ def read_log(
     after: After = None,
     limit: Limit = 100,
 ) -> LogOut:
-    """What the spider of a task logged and printed, oldest first; the latest lines are kept. While
-    it runs there will be more: pass the `id` of the last line as `after`, also when `next` is
-    null."""
+    """Log and output of a task's spider, oldest first; the latest lines are kept. While it runs
+    there will be more: pass the `id` of the last line as `after`, also when `next` is null."""
     load_task(task_id)
     found, following = oldest_first(log.at_least(level), after, limit, task=task_id)
     return LogOut(

@@ -1,4 +1,4 @@
-"""Watches: list, show, begin, pause, resume, end, change, visit now; their pages and items."""
+"""Watches: list, show, start, pause, resume, end, change, visit now; their pages and items."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def list_watches(request: ApiRequest, after: After = None, limit: Limit = 100) -
 
 @router.post("/watches", auth=BEGIN, response={201: WatchOut, **WRITING})
 def begin_watch(request: ApiRequest, body: Annotated[WatchIn, Body()]) -> Status[WatchOut]:
-    """Begins to watch the pages of a spider that says when they are visited again."""
+    """Starts a watch of the pages of a spider that declares when they are visited again."""
     caller = request.auth
     try:
         watch = editing.begin(
@@ -190,13 +190,13 @@ def pause_watch(request: ApiRequest, watch_id: Id) -> Status[WatchOut]:
 
 @router.post("/watches/{watch_id}/resume", auth=BEGIN, response={(200, 202): WatchOut, **WRITING})
 def resume_watch(request: ApiRequest, watch_id: Id) -> Status[WatchOut]:
-    """Visits what is due."""
+    """Visits due pages again."""
     return _turn(request, watch_id, "resume", editing.resume)
 
 
 @router.post("/watches/{watch_id}/end", auth=BEGIN, response={(200, 202): WatchOut, **WRITING})
 def end_watch(request: ApiRequest, watch_id: Id) -> Status[WatchOut]:
-    """Ends it for ever; what it knows stays."""
+    """Ends a watch for ever; its pages and items stay."""
     return _turn(request, watch_id, "end", editing.end)
 
 

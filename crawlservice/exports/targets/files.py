@@ -236,7 +236,7 @@ TARGET = TargetKind("files", _("files: directory, S3, SFTP"), FilesTarget)
 
 
 class StoreTarget(Protocol):
-    """An address, and what a store asks for."""
+    """An address, and the credentials of a store."""
 
     url: str
     key: str
@@ -256,8 +256,8 @@ class ObjectStore:
         self._renames = renames
 
     def put(self, local: Path, name: str) -> str:
-        """Stores a file, in place of one of that name. Returns its address. Raises what the
-        libraries raise."""
+        """Stores a file, in place of a file of that name. Returns its address. Raises the errors
+        of the libraries."""
         place = f"{self._directory}/{name}"
         if not self._renames:
             self._system.put_file(str(local), place)
@@ -278,12 +278,12 @@ class ObjectStore:
         return f"{self._shown}/{name}"
 
     def remove(self, name: str) -> None:
-        """Raises what the libraries raise."""
+        """Deletes a file. Raises the errors of the libraries."""
         self._system.rm_file(f"{self._directory}/{name}")
 
 
 def open_store(target: StoreTarget) -> ObjectStore:
-    """Raises TargetError, and what the libraries raise."""
+    """Opens the store of a target. Raises TargetError, and the errors of the libraries."""
     parts = urlsplit(target.url)
     scheme = parts.scheme
     need(MODULES[scheme], scheme)

@@ -1,5 +1,5 @@
-"""Http: batches in POST requests, signed as webhooks are. An attempt that is repeated has the same
-Idempotency-Key, by which the receiver knows it."""
+"""Http: batches in POST requests, signed as webhooks are. A repeated attempt has the same
+Idempotency-Key, so the receiver recognises it."""
 
 from __future__ import annotations
 

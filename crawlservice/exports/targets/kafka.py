@@ -119,7 +119,7 @@ class KafkaWriter:
             raise TargetError(f"Kafka: {error.str()}")
 
     def close(self) -> None:
-        """What is open is ended by the next producer of this name."""
+        """Leaves an open transaction to the next producer of this name, which ends it."""
         if self._producer is not None:
             with suppress(Exception):
                 self._producer.purge()

@@ -31,7 +31,7 @@ from crawlservice.tasks.results.column_types import Kind, Kinds
 
 COLUMNS = 500  # most columns of a table
 VALUES = 20_000  # most values of one statement
-# Of a database -> what its address may say besides. Others could name a password, which would be
+# Database -> options that its address may have. Others could name a password, which would be
 # shown, or a file of the node.
 _POSTGRES = ("channel_binding", "sslmode", "sslrootcert", "target_session_attrs")
 DATABASES = {"postgresql": _POSTGRES, "postgres": _POSTGRES, "mysql": ("ssl",), "mariadb": ("ssl",)}

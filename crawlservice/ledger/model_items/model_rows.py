@@ -38,11 +38,11 @@ class ModelRows(Participant):
 
 
 def save(outcomes: Iterable[Outcome]) -> None:
-    """Saves the model items of these pages, in their order. Those of models in another database are
-    stored to be delivered. Call it in a transaction.
+    """Saves the model items of these pages, in their order. Items whose model is in another
+    database are stored to be delivered. Call it in a transaction.
 
-    Raises RowRefused for what the database refuses, TablesChanged if a table does not have the
-    columns of its model, and django.db.Error."""
+    Raises RowRefused for rows that the database refuses, TablesChanged if a table does not have
+    the columns of its model, and django.db.Error."""
     rows = [ModelRow(*item, outcome) for outcome in outcomes for item in _items(outcome)]
     elsewhere = [row for row in rows if other_database(row.instance.__class__)]
     if elsewhere:
@@ -123,7 +123,7 @@ def _save_alike(rule: Rule | None, rows: list[ModelRow]) -> None:
 
 
 def misuse() -> str:
-    """What is wrong with the declared Upserts of the models; "" if nothing is."""
+    """The fault of the Upserts that models declare; "" if there is none."""
     for model in apps.get_models():
         declared = getattr(model, "upsert", None)
         if isinstance(declared, Upsert) and (problem := misuse_of(model, declared.rule)):

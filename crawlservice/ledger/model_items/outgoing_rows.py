@@ -40,8 +40,8 @@ def other_database(model: type[Model]) -> str:
 
 
 def pack(rows: Sequence[ModelRow]) -> RowDelivery:
-    """``rows``: all items of one page for one other database. Raises RowRefused for what cannot be
-    delivered."""
+    """``rows``: all items of one page for one other database. Raises RowRefused for items that
+    cannot be delivered."""
     outcome = rows[0].outcome
     assert outcome is not None
     places = {id(row.instance): place for place, row in enumerate(rows)}

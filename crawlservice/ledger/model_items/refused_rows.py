@@ -41,7 +41,7 @@ def named(error: Exception, instances: list[Any]) -> Exception:
 
 
 def reason_of(error: Exception) -> str:
-    """What it says, in one line."""
+    """The message of a database error, in one line."""
     text = " ".join(error.messages) if isinstance(error, ValidationError) else str(error)
     return " ".join(text.split()) or type(error).__name__
 

@@ -1,9 +1,9 @@
-"""Replacement: items of kept pages that were parsed again take the place of those of the requests
-that brought the pages, in the transaction of the rows of the parse.
+"""Replacement: items of kept pages that were parsed again replace the items of the requests that
+brought the pages, in the transaction of the rows of the parse.
 
 The rows of the tasks are locked first and those of the requests then, each in their order, as a
-retry does: of a retry and a replacement one is first, and the other finds what it left. A dry run
-does the same and takes it back, so that it finds what a real one would."""
+retry does: of a retry and a replacement one is first, and the other finds its rows. A dry run does
+the same and rolls it back, so that it finds the same differences."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ class Parsed:
 
 
 class Replacements(Participant):
-    """Replaces the items of the pages that outcomes parsed, or finds what would be, and records how
-    they differ. Raises RowRefused, and what ``model_rows.save`` raises."""
+    """Replaces the items of the pages that outcomes parsed, or finds the differences only, and
+    records them. Raises RowRefused, and as ``model_rows.save`` does."""
 
     takes = ("results.source",)
 
@@ -118,8 +118,8 @@ KEPT = ("id", "rid")
 
 
 def _apart(outcomes: list[Outcome]) -> Iterable[list[Outcome]]:
-    """In groups with one outcome for each request: two tasks may parse a page at once, and the
-    second has to find what the first has left."""
+    """Outcomes in groups with one for each request: two tasks may parse a page at once, and the
+    second has to find the rows of the first."""
     while outcomes:
         first = {
             o.results.source.rid: o for o in reversed(outcomes) if o.results.source is not None
@@ -149,7 +149,7 @@ def _replaced(outcomes: Sequence[Outcome], dry_run: bool) -> list[ParsedPage]:
 
 
 def _check_constraints(outcomes: Iterable[Outcome]) -> None:
-    """Finds what the database would refuse at the commit, which a dry run does not reach."""
+    """Checks the constraints that are deferred to the commit, which a dry run does not reach."""
     models: set[Any] = {
         type(one.instance) for o in outcomes for one in (o.results.models or {}).values()
     }
@@ -199,13 +199,13 @@ def _kept(numbers: Iterable[int]) -> dict[int, tuple[int, bool]]:
 
 def _is_outdated(source: Replacement, page: Page, kept: tuple[int, bool] | None) -> bool:
     """Whether the request has run again since its page was kept. A retry that is done does not
-    always keep a page; what is kept then is still that of the error, and older than the items."""
+    always keep a page; the kept page is then still the error's, and older than the items."""
     body, failed = kept or (source.body, source.failed)
     return body != source.body or (failed and page.state == Page.State.DONE)
 
 
 def _models_before(outcomes: Iterable[Outcome]) -> Iterable[tuple[UUID, str]]:
-    """Models of which replaced items of these pages were rows: those rows are still there."""
+    """Models with rows of replaced items of these pages: the rows are still there."""
     rids = [
         UUID(bytes=o.results.source.rid)
         for o in outcomes

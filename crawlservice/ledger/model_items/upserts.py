@@ -20,8 +20,8 @@ KEYS_PER_QUERY = 100  # rows that are looked up at a time; SQLite limits how dee
 
 
 class ModelRow(NamedTuple):
-    """A model item, and the page whose item it is. ``given``: the primary key that it was yielded
-    with. ``outcome``: that of its page; None for one that is delivered to another database."""
+    """A model item and its page. ``given``: the primary key that it was yielded with.
+    ``outcome``: of its page; None for an item that is delivered to another database."""
 
     instance: Any
     upsert: Upsert | None
@@ -86,8 +86,7 @@ class Upserts:
         return old is None or (value is not None and value >= old)
 
     def _compare(self, rows: list[ModelRow]) -> None:
-        """Rows that exist are locked and compared with the items, and those that are replaced are
-        updated."""
+        """Locks the rows that exist, compares them with the items, and updates changed rows."""
         stored = self._stored(rows)
         missing = [row for row in rows if self._key_of(row.instance) not in stored]
         if missing:
@@ -125,7 +124,7 @@ class Upserts:
         RowChange.objects.bulk_create(history)
 
     def _taken(self, instance: Any) -> str:
-        """Why a row is not inserted: another one has a unique value of it."""
+        """Why a row is not inserted: another row has one of its unique values."""
         for field in self._model._meta.concrete_fields:
             value = field.value_from_object(instance)
             alike = {field.attname: value}

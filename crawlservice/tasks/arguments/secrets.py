@@ -42,7 +42,7 @@ def sealed(value: Any) -> Any:
 
 
 def revealed(value: Any) -> Any:
-    """What is stored, with a Secret for each sealed text. Raises SealError."""
+    """A stored value, with a Secret for each sealed text. Raises SealError."""
     if is_sealed(value):
         return Secret(unseal(value[SEALED]))
     if isinstance(value, dict):
@@ -71,7 +71,7 @@ def restored(given: Any, before: Any) -> Any:
 
 
 def resealed(value: Any) -> Any:
-    """What is stored, encrypted with the current key. Raises SealError."""
+    """A stored value, encrypted with the current key. Raises SealError."""
     if is_sealed(value):
         return {SEALED: reseal(value[SEALED])}
     if isinstance(value, dict):

@@ -154,8 +154,8 @@ def _short(value: Any) -> Any:
 
 
 def read(info: SpiderInfo, name: str, text: Any) -> Any:
-    """Text as a value of the type that this argument asks for; its limits are not checked. What
-    holds a Secret is no text any more. Raises ArgumentError."""
+    """Text as a value of this argument's type; its limits are not checked. A value that holds a
+    Secret is not converted. Raises ArgumentError."""
     if has_secrets(text):
         return text
     try:
@@ -165,7 +165,7 @@ def read(info: SpiderInfo, name: str, text: Any) -> Any:
 
 
 def problems(info: SpiderInfo, given: dict[str, Any], *, from_text: bool) -> dict[str, str]:
-    """What is wrong with each argument, by its name; ``check`` raises the first of them."""
+    """The problem of each argument, by its name; ``check`` raises the first problem."""
     found: dict[str, str] = {}
     properties: Schema = info.arguments.get("properties", {})
     for name in info.arguments.get("required", ()):
@@ -188,7 +188,7 @@ def problems(info: SpiderInfo, given: dict[str, Any], *, from_text: bool) -> dic
 
 
 def accepted(schema: Schema, root: Schema) -> str:
-    """What a schema accepts, in words: "a whole number, at least 1"."""
+    """The values that a schema accepts, in words: "a whole number, at least 1"."""
     schema = resolve(schema, root)
     if "enum" in schema:
         return gettext("one of {}").format(", ".join(_shown(value) for value in schema["enum"]))
