@@ -22,11 +22,9 @@ class ApiOperations(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         tags = {tag.strip() for tag in self.arguments[0].split(",")}
-        lines = [".. list-table::", "   :widths: 45 55", ""]
-        for operation in operations():
-            if tags.intersection(operation["tags"]):
-                lines += rows(operation)
-        if len(lines) == 3:
+        lines = ["| operation | effect |", "|---|---|"]
+        lines += [row(each) for each in operations() if tags.intersection(each["tags"])]
+        if len(lines) == 2:
             raise self.error(f"no operation of the API has a tag in {self.arguments[0]!r}")
         parent = nodes.section()
         self.state.nested_parse(StringList(lines), self.content_offset, parent)
@@ -47,16 +45,12 @@ def operations() -> Iterator[dict[str, Any]]:
             yield {**operation, "method": method.upper(), "path": path.removeprefix(PREFIX)}
 
 
-def rows(operation: dict[str, Any]) -> list[str]:
-    text = " ".join(operation.get("description", "").split()).replace("`", "``")
-    named = [
-        f"``{each['name']}``" for each in operation.get("parameters", []) if each["in"] != "path"
-    ]
+def row(operation: dict[str, Any]) -> str:
+    """A line of a table in Markdown, as the pages that use the directive are."""
+    text = " ".join(operation.get("description", "").split()).replace("|", "\\|")
+    named = [f"`{one['name']}`" for one in operation.get("parameters", []) if one["in"] != "path"]
     parameters = f" Parameters: {', '.join(named)}." if named else ""
-    return [
-        f"   * - ``{operation['method']} {operation['path']}``",
-        f"     - {text}{parameters}",
-    ]
+    return f"| `{operation['method']} {operation['path']}` | {text}{parameters} |"
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
