@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from crawlframe.code.registry import Registry, find_package
+from crawlframe.code.package import find_package
+from crawlframe.code.registry import Registry
 from crawlframe.code.source import FRAMEWORK, SourceFinder
 from crawlframe.code.sources import Finder
 from crawlframe.errors import UnknownSpider

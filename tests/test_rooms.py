@@ -74,7 +74,7 @@ RULES = (
                 ("crawlservice.steward.steward", f"crawlframe.node.{name}")
                 for name in ("channel", "messages")
             ),
-            ("crawlservice.steward.chores", "crawlframe.node.messages"),
+            ("crawlservice.steward.chores", "crawlframe.node.supervisor_messages"),
             ("crawlservice.steward.task_chore", "crawlframe.node.task_finisher"),
         ),
     ),

@@ -20,6 +20,7 @@ from types import ModuleType
 from crawlframe.base.program import command
 from crawlframe.base.scrapy_names import INHERITS, is_scrapy_spider
 from crawlframe.code.failure import ENGINE, describe_failure, standing_in
+from crawlframe.code.package import find_package
 from crawlframe.code.source import Bytecode, LoadTimeout, SourceFinder, within
 from crawlframe.code.sources import Result, SpiderSource
 from crawlframe.code.version import files
@@ -271,20 +272,6 @@ def _forget(package: str, which: Callable[[ModuleType | None], bool]) -> None:
 def _from_bytecode(module: ModuleType | None) -> bool:
     """Whether Python's own loader imported it before, perhaps from stale bytecode."""
     return type(getattr(module, "__loader__", None)) is SourceFileLoader
-
-
-def find_package(package: str) -> Path | None:
-    """The directory of a package, found without importing it; None when there is none."""
-    importlib.invalidate_caches()
-    top, *parts = package.split(".")  # find_spec would import the parents of a dotted name
-    try:
-        spec = importlib.util.find_spec(top)
-    except (ImportError, ValueError):
-        return None
-    if spec is None or not spec.submodule_search_locations:
-        return None
-    places = [Path(place, *parts) for place in spec.submodule_search_locations]
-    return next(filter(Path.is_dir, places), None)
 
 
 def _modules(package: str, directory: Path) -> Iterator[tuple[str, Path]]:

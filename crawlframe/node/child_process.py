@@ -28,7 +28,6 @@ WORKERS = (
 )
 CHECKER = "checker"  # the role of a process that replays recorded pages
 ADOPT_SECONDS = 5.0  # seconds a process may take to become the master's child
-HANDED_OVER = 3  # exit code of a master replaced by another; Django's reloader uses it too
 CAN_ADOPT = sys.platform == "linux"
 
 
@@ -215,13 +214,3 @@ def _reseed() -> None:
     random.seed()
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed()
-
-
-def describe_exit(code: int) -> str:
-    """An exit code in words."""
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return signal.Signals(-code).name
-    except ValueError:  # a real-time signal
-        return f"signal {-code}"

@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from crawlframe.code.registry import Registry, find_package
+from crawlframe.code.package import find_package
+from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
 from crawlframe.load_spiders import load_spiders

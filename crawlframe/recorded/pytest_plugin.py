@@ -249,7 +249,7 @@ def recorded(request: pytest.FixtureRequest) -> Any:
 def _spiders(config: pytest.Config) -> Registry:
     """All spiders of the project, loaded once."""
     if _registry not in config.stash:
-        from crawlframe.code.registry import find_package
+        from crawlframe.code.package import find_package
         from crawlframe.conf import Settings
         from crawlframe.recorded.folder import load_kept
 

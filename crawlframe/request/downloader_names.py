@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crawlframe.errors import BadRequest, MissingCode, did_you_mean
 from crawlframe.request.options import Options
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 BROWSER = "browser"
 BUILT_IN = ("curl", "requests", BROWSER)
@@ -17,6 +19,8 @@ GROUP = "crawlframe.downloaders"  # of the entry points of packages: name = "mod
 @cache
 def plug_ins() -> dict[str, EntryPoint]:
     """The downloaders of installed packages, by name. Those that are built in keep their names."""
+    from importlib.metadata import entry_points  # large, and few need it
+
     return {one.name: one for one in entry_points(group=GROUP) if one.name not in BUILT_IN}
 
 

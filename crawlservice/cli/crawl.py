@@ -16,7 +16,7 @@ from django.db import transaction
 from rich.console import Console
 
 from crawlframe.base.program import command
-from crawlframe.code.registry import find_package
+from crawlframe.code.package import find_package
 from crawlframe.code.version import code_version
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError

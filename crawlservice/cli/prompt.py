@@ -14,7 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from crawlframe.code.registry import Registry, find_package
+from crawlframe.code.package import find_package
+from crawlframe.code.registry import Registry
 from crawlframe.shell.prompt import completion, lend
 from crawlframe.shell.shell import SOCKET
 from crawlservice.cli.terminal import plain

@@ -15,7 +15,7 @@ from django.utils.autoreload import get_child_arguments
 from crawlframe.base import logs
 from crawlframe.base.mounts import network_filesystem
 from crawlframe.base.program import ENTRY_POINT, command
-from crawlframe.code.registry import find_package
+from crawlframe.code.package import find_package
 from crawlframe.conf import Settings
 from crawlframe.embedded.server import ensure_redis
 from crawlframe.errors import ConfigError

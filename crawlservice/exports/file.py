@@ -11,7 +11,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from crawlframe.code.registry import find_package
+from crawlframe.code.package import find_package
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError, did_you_mean
 from crawlframe.recipes.lines import line_of, lines_of

@@ -1,5 +1,6 @@
-"""State that requests of a task need beside their records: cookies, and the proxies of sessions.
-The database has it before Redis, and restores it in a new era. Sealed, as cookies log in."""
+"""State that requests of a task need in addition to their records: cookies, and the proxies of
+sessions. The database has it before Redis, and restores it in a new era. Sealed, as cookies log
+in."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ class StartPart(models.Model):
 
 
 class TaskState(models.Model):
-    """State that requests of a task need beside their records, such as a cookie."""
+    """State that requests of a task need in addition to their records, such as a cookie."""
 
     # Without a constraint, as in Stat.
     task = task_key()

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from crawlframe.node import messages
+from crawlframe.node import supervisor_messages
 from crawlservice.chores.chore import Chore, ChoreContext
 from crawlservice.connections.other_databases import Migrations
 from crawlservice.ledger.commit_order import CommitOrder
@@ -29,7 +29,7 @@ class MigrationWatch:
     def tick(self) -> None:
         """Raises django.db.Error."""
         if self._applied.matter and (mark := self._applied.mark()) != self._sent:
-            self._steward.send(messages.Migrations(mark))
+            self._steward.send(supervisor_messages.Migrations(mark))
             self._sent = mark
 
 

@@ -108,7 +108,11 @@ psycopg2 pydantic regex rich scrapy tomllib twisted unfold"""
 @pytest.mark.parametrize(
     ("program", "unused"),
     [
-        (SUPERVISOR, f"{UNUSED} cryptography django.db crawlservice.models lxml pycurl redis"),
+        (
+            SUPERVISOR,
+            f"{UNUSED} cryptography django.db crawlservice.models lxml pycurl redis "
+            "crawlframe.spider crawlframe.response email importlib.metadata",
+        ),
         (MASTER, f"{UNUSED} crawlservice.steward crawlframe.scrapy boto3 playwright"),
         (
             SPIDER,

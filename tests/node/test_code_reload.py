@@ -26,19 +26,21 @@ from crawlframe.node.master.supervisor_link import SupervisorLink
 from crawlframe.node.master.template import Template
 from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import (
-    CheckoutPulled,
     CodeLoaded,
-    CodeReport,
-    FromMaster,
     FromTemplate,
     ImportingModule,
-    InitialState,
     LoadingVersion,
+    Unsteady,
+    child_line,
+)
+from crawlframe.node.supervisor_messages import (
+    CheckoutPulled,
+    CodeReport,
+    FromMaster,
+    InitialState,
     Reload,
     Serving,
     StillLoading,
-    Unsteady,
-    child_line,
     from_master,
     to_master,
 )

@@ -16,10 +16,10 @@ import pytest
 
 from crawlframe.frontier.cluster.nodes import CodeState
 from crawlframe.frontier.cluster.rollouts import Rollout
-from crawlframe.node import messages
+from crawlframe.node import supervisor_messages
 from crawlframe.node.channel import Channel
-from crawlframe.node.messages import Message
 from crawlframe.node.supervisor import reexec
+from crawlframe.node.supervisor_messages import Message
 
 CODE = CodeState(
     version="1", changed_at=5.0, follows="origin/main", follow_every=10.0, pulled="ab", rollout=7
@@ -29,12 +29,14 @@ CODE_FIELDS = {
     "seconds": 0.0, "reloads": 0, "follows": "origin/main", "follow_every": 10.0, "pulled": "ab",
     "pull_problem": "", "rollout": 7,
 }  # fmt: skip
-LOADED = messages.LoadedCode("digest", "revision", "/spiders", ["/a"], ["shops.b"])
+LOADED = supervisor_messages.LoadedCode("digest", "revision", "/spiders", ["/a"], ["shops.b"])
 LOADED_FIELDS = {
     "digest": "digest", "revision": "revision", "tree": "/spiders", "files": ["/a"],
     "broken": ["shops.b"],
 }  # fmt: skip
-INITIAL = messages.InitialState([3], ["shops.b"], 1.5, "origin/main", "ab", "dirty", 6, 7, 10.0)
+INITIAL = supervisor_messages.InitialState(
+    [3], ["shops.b"], 1.5, "origin/main", "ab", "dirty", 6, 7, 10.0
+)
 INITIAL_FIELDS = {
     "beside": [3], "broken": ["shops.b"], "changed_at": 1.5, "follows": "origin/main",
     "pulled": "ab", "pull_problem": "dirty", "answered": 6, "rollout": 7,
@@ -49,24 +51,24 @@ ROLLOUT_FIELDS = {
 # What each message is on the line. Versions that run somewhere send and expect just this: change
 # nothing here, and add what is new at the end of a message, or as another message.
 TO_MASTER: list[tuple[Message, list[Any]]] = [
-    (messages.HelloReply(INITIAL), ["welcome", INITIAL_FIELDS]),
-    (messages.Preload(1.5), ["prepare", 1.5]),
-    (messages.DropPreload(), ["forget"]),
-    (messages.Reload(1.5, "digest", "revision"), ["ask", 1.5, "digest", "revision"]),
-    (messages.RefuseVersion("2", "it died"), ["refuse", "2", "it died"]),
-    (messages.CheckoutPulled("ab", "dirty", 7), ["pulled", "ab", "dirty", 7]),
-    (messages.SendCodeReport(), ["report"]),
-    (messages.ReplayDead(), ["replay"]),
-    (messages.HandOver(), ["hand over"]),
+    (supervisor_messages.HelloReply(INITIAL), ["welcome", INITIAL_FIELDS]),
+    (supervisor_messages.Preload(1.5), ["prepare", 1.5]),
+    (supervisor_messages.DropPreload(), ["forget"]),
+    (supervisor_messages.Reload(1.5, "digest", "revision"), ["ask", 1.5, "digest", "revision"]),
+    (supervisor_messages.RefuseVersion("2", "it died"), ["refuse", "2", "it died"]),
+    (supervisor_messages.CheckoutPulled("ab", "dirty", 7), ["pulled", "ab", "dirty", 7]),
+    (supervisor_messages.SendCodeReport(), ["report"]),
+    (supervisor_messages.ReplayDead(), ["replay"]),
+    (supervisor_messages.HandOver(), ["hand over"]),
 ]
 FROM_MASTER: list[tuple[Message, list[Any]]] = [
-    (messages.Hello(["/a"]), ["hello", ["/a"]]),
-    (messages.CodeReport(CODE, LOADED), ["code", CODE_FIELDS, LOADED_FIELDS]),
-    (messages.CodeReport(CODE, None), ["code", CODE_FIELDS, None]),
-    (messages.StillLoading(), ["progress"]),
-    (messages.Serving(), ["serving"]),
-    (messages.Migrations("0042"), ["tables", "0042"]),
-    (messages.RolloutAnnounced(ROLLOUT), ["rollout", ROLLOUT_FIELDS]),
+    (supervisor_messages.Hello(["/a"]), ["hello", ["/a"]]),
+    (supervisor_messages.CodeReport(CODE, LOADED), ["code", CODE_FIELDS, LOADED_FIELDS]),
+    (supervisor_messages.CodeReport(CODE, None), ["code", CODE_FIELDS, None]),
+    (supervisor_messages.StillLoading(), ["progress"]),
+    (supervisor_messages.Serving(), ["serving"]),
+    (supervisor_messages.Migrations("0042"), ["tables", "0042"]),
+    (supervisor_messages.RolloutAnnounced(ROLLOUT), ["rollout", ROLLOUT_FIELDS]),
 ]
 
 
@@ -96,7 +98,7 @@ def master() -> Iterator[Line]:
     """A master's end."""
     near, far = socket.socketpair()
     with closing(near), closing(far):
-        yield Line(messages.from_master(near), far)
+        yield Line(supervisor_messages.from_master(near), far)
 
 
 @pytest.fixture
@@ -104,7 +106,7 @@ def supervisor() -> Iterator[Line]:
     """A supervisor's end."""
     near, far = socket.socketpair()
     with closing(near), closing(far):
-        yield Line(messages.to_master(near), far)
+        yield Line(supervisor_messages.to_master(near), far)
 
 
 @pytest.mark.parametrize(("message", "fields"), TO_MASTER, ids=lambda one: str(one)[:20])
@@ -120,8 +122,12 @@ def test_from_a_master(supervisor: Line, master: Line, message: Message, fields:
 
 
 def test_none_is_left_out_here() -> None:
-    assert {type(message) for message, _ in TO_MASTER} == set(get_args(messages.ToMaster))
-    assert {type(message) for message, _ in FROM_MASTER} == set(get_args(messages.FromMaster))
+    assert {type(message) for message, _ in TO_MASTER} == set(
+        get_args(supervisor_messages.ToMaster)
+    )
+    assert {type(message) for message, _ in FROM_MASTER} == set(
+        get_args(supervisor_messages.FromMaster)
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,19 +137,22 @@ def test_a_later_version_may_add_fields(
     supervisor: Line, master: Line, message: Message, fields: list[Any]
 ) -> None:
     longer = [{**field, "later": [1]} if isinstance(field, dict) else field for field in fields]
-    line = master if isinstance(message, messages.ToMaster) else supervisor
+    line = master if isinstance(message, supervisor_messages.ToMaster) else supervisor
     assert line.heard([*longer, "later"]) == [message]
 
 
 def test_an_earlier_version_may_lack_fields_of_the_state(supervisor: Line) -> None:
     fields = {name: CODE_FIELDS[name] for name in ("version", "state")}
     assert supervisor.heard(["code", fields, None]) == [
-        messages.CodeReport(CodeState(version="1"), None)
+        supervisor_messages.CodeReport(CodeState(version="1"), None)
     ]
 
 
 def test_messages_that_are_not_known_are_left_out(supervisor: Line, master: Line) -> None:
-    for line, known in ((supervisor, messages.Serving()), (master, messages.DropPreload())):
+    for line, known in (
+        (supervisor, supervisor_messages.Serving()),
+        (master, supervisor_messages.DropPreload()),
+    ):
         later: list[list[Any]] = [["later"], ["later", {"a": 1}], msgspec.to_builtins(known), []]
         assert line.heard(*later) == [known]
 
@@ -151,8 +160,8 @@ def test_messages_that_are_not_known_are_left_out(supervisor: Line, master: Line
 def test_what_a_supervisor_leaves_to_the_one_that_it_becomes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    master = messages.AdoptedMaster(1, 2, "engine", ["/a"])
-    left = messages.Inheritance(("ab", "dirty", 7), 8, master)
+    master = supervisor_messages.AdoptedMaster(1, 2, "engine", ["/a"])
+    left = supervisor_messages.Inheritance(("ab", "dirty", 7), 8, master)
     text = '{"pulled":["ab","dirty",7],"rollout":8,"ward":{"pid":1,"fd":2,"engine":"engine"'
     text += ',"framework":["/a"]}}'
     assert msgspec.json.encode(left).decode() == text

@@ -18,10 +18,9 @@ from crawlframe.node.messages import (
     CheckRecorded,
     CodeLoaded,
     FromChecker,
-    InitialState,
-    Reload,
     child_line,
 )
+from crawlframe.node.supervisor_messages import InitialState, Reload
 from tests.node.test_code_reload import Node, NoForks, loaded
 
 

@@ -16,9 +16,19 @@ from crawlframe.conf import Settings
 from crawlframe.errors import TablesMissing
 from crawlframe.frontier.cluster.nodes import CodeState
 from crawlframe.frontier.cluster.rollouts import Rollout
-from crawlframe.node.child_process import HANDED_OVER
 from crawlframe.node.code import Code
-from crawlframe.node.messages import (
+from crawlframe.node.exits import HANDED_OVER
+from crawlframe.node.supervisor import reexec
+from crawlframe.node.supervisor.git import Follower
+from crawlframe.node.supervisor.mailbox import FileChanged, PullEnded
+from crawlframe.node.supervisor.master_processes import (
+    RESTART_PAUSES,
+    RETRY_PAUSES,
+    MasterProcess,
+    MasterProcesses,
+)
+from crawlframe.node.supervisor.supervisor import HAND_OVER, Supervisor
+from crawlframe.node.supervisor_messages import (
     AdoptedMaster,
     CheckoutPulled,
     CodeReport,
@@ -43,16 +53,6 @@ from crawlframe.node.messages import (
     from_master,
     to_master,
 )
-from crawlframe.node.supervisor import reexec
-from crawlframe.node.supervisor.git import Follower
-from crawlframe.node.supervisor.mailbox import FileChanged, PullEnded
-from crawlframe.node.supervisor.master_processes import (
-    RESTART_PAUSES,
-    RETRY_PAUSES,
-    MasterProcess,
-    MasterProcesses,
-)
-from crawlframe.node.supervisor.supervisor import HAND_OVER, Supervisor
 
 SETTINGS = Settings(load_timeout=5.0, quiet=0.25)
 QUIET = SETTINGS.quiet

@@ -15,7 +15,7 @@ from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.frontier.cluster.rollouts import Rollout
 from crawlframe.node.master import supervisor_link
 from crawlframe.node.master.supervisor_link import PROGRESS, SupervisorLink
-from crawlframe.node.messages import (
+from crawlframe.node.supervisor_messages import (
     HandOver,
     Hello,
     HelloReply,

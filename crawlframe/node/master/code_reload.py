@@ -10,7 +10,8 @@ from crawlframe.base import faults
 from crawlframe.conf import Settings
 from crawlframe.frontier.cluster.nodes import CodeState
 from crawlframe.items.encode import item_adapter
-from crawlframe.node.child_process import Child, describe_exit
+from crawlframe.node.child_process import Child
+from crawlframe.node.exits import describe_exit
 from crawlframe.node.master.recorded_check import RecordedCheck
 from crawlframe.node.master.reload_report import ReloadReport
 from crawlframe.node.master.supervisor_link import SupervisorLink
@@ -22,11 +23,10 @@ from crawlframe.node.messages import (
     FromTemplate,
     GitBusy,
     ImportingModule,
-    InitialState,
     LoadingVersion,
-    Reload,
     Unsteady,
 )
+from crawlframe.node.supervisor_messages import InitialState, Reload
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,9 @@ from crawlframe.base import faults
 from crawlframe.conf import Settings
 from crawlframe.frontier import Claim, Frontier
 from crawlframe.frontier.waits import WaitLog
-from crawlframe.node import messages
-from crawlframe.node.child_process import CHECKER, HANDED_OVER, Child, adopt_orphans
+from crawlframe.node import messages, supervisor_messages
+from crawlframe.node.child_process import CHECKER, Child, adopt_orphans
+from crawlframe.node.exits import HANDED_OVER
 from crawlframe.node.master.affinity import NodeAffinity
 from crawlframe.node.master.claims import Claims
 from crawlframe.node.master.code_reload import CodeReload
@@ -143,21 +144,21 @@ class Master:
             if self._stopping_since is not None:
                 continue
             match message:
-                case messages.Preload(changed_at):
+                case supervisor_messages.Preload(changed_at):
                     self._code_reload.preload(changed_at)
-                case messages.DropPreload():
+                case supervisor_messages.DropPreload():
                     self._code_reload.drop_preload()
-                case messages.Reload():
+                case supervisor_messages.Reload():
                     self._code_reload.reload(message)
-                case messages.RefuseVersion(version, problem):
+                case supervisor_messages.RefuseVersion(version, problem):
                     self._code_reload.refuse(version, problem)
-                case messages.CheckoutPulled():
+                case supervisor_messages.CheckoutPulled():
                     self._code_reload.reports.pulled(message)
-                case messages.SendCodeReport():
+                case supervisor_messages.SendCodeReport():
                     self._code_reload.reports.send()
-                case messages.ReplayDead():
+                case supervisor_messages.ReplayDead():
                     self._deferred.enqueue(lambda: self._life.replay_dead(self._frontier))
-                case messages.HandOver():
+                case supervisor_messages.HandOver():
                     log.info("handing over to the new master; finishing what is in flight")
                     self._stop(HANDED_OVER)
         if link.gone:
@@ -191,7 +192,7 @@ class Master:
                     self._on_ready(child, credits, now)
                 case messages.SlowCallback(task, callback, computes):
                     self._stall_monitor.mark_slow(task, callback, computes, now)
-                case messages.Migrations() if self._link is not None:
+                case supervisor_messages.Migrations() if self._link is not None:
                     self._link.send(message)
                 case _ if isinstance(message, FromTemplate | FromChecker):
                     self._code_reload.on_message(child, message, now)

@@ -6,7 +6,8 @@ import contextlib
 import logging
 from collections.abc import Callable
 
-from crawlframe.node.child_process import Child, describe_exit
+from crawlframe.node.child_process import Child
+from crawlframe.node.exits import describe_exit
 from crawlframe.node.master.offspring import kill_with_all
 from crawlframe.node.master.template import Template
 from crawlframe.node.master.worker_pool import WorkerPool

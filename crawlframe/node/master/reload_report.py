@@ -10,7 +10,8 @@ import msgspec
 
 from crawlframe.frontier.cluster.nodes import CodeState
 from crawlframe.node.master.supervisor_link import SupervisorLink
-from crawlframe.node.messages import CheckoutPulled, CodeLoaded, CodeReport, InitialState, Serving
+from crawlframe.node.messages import CodeLoaded
+from crawlframe.node.supervisor_messages import CheckoutPulled, CodeReport, InitialState, Serving
 
 log = logging.getLogger(__name__)
 

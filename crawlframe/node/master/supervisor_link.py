@@ -11,7 +11,7 @@ from crawlframe.errors import ConfigError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.cluster.rollouts import branch_of, concerns
 from crawlframe.node.channel import ChannelClosed
-from crawlframe.node.messages import (
+from crawlframe.node.supervisor_messages import (
     FromMaster,
     FromMasterLine,
     Hello,

@@ -17,7 +17,8 @@ import psutil
 from crawlframe.conf import Settings
 from crawlframe.frontier.cluster.nodes import DEATHS_WITHIN, NodeHealth
 from crawlframe.node.channel import ChannelClosed
-from crawlframe.node.child_process import CAN_ADOPT, CHECKER, WORKERS, Child, describe_exit
+from crawlframe.node.child_process import CAN_ADOPT, CHECKER, WORKERS, Child
+from crawlframe.node.exits import describe_exit
 from crawlframe.node.master.blame import Shortage, blamed
 from crawlframe.node.master.browser_process import BrowserSocket
 from crawlframe.node.master.template import Template

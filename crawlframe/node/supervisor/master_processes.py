@@ -16,8 +16,9 @@ from typing import Any
 from crawlframe.code.version import CLOCK_LAG
 from crawlframe.frontier.cluster.nodes import CodeState
 from crawlframe.node.channel import ChannelClosed
-from crawlframe.node.child_process import describe_exit
-from crawlframe.node.messages import (
+from crawlframe.node.exits import describe_exit
+from crawlframe.node.supervisor.pulls import Pulls
+from crawlframe.node.supervisor_messages import (
     AdoptedMaster,
     InitialState,
     LoadedCode,
@@ -26,7 +27,6 @@ from crawlframe.node.messages import (
     ToMasterLine,
     to_master,
 )
-from crawlframe.node.supervisor.pulls import Pulls
 
 MAX_WORDS = 16384  # bytes of its standard error that are reported with a master's failure
 RESTART_PAUSES = (0.0, 0.5, 1.0, 2.0, 3.0)  # seconds before the next start, by deaths in a row

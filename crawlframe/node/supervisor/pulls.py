@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from crawlframe.frontier.cluster.rollouts import Rollout
-from crawlframe.node.messages import CheckoutPulled
 from crawlframe.node.supervisor.git import PullThread
 from crawlframe.node.supervisor.mailbox import PullEnded
+from crawlframe.node.supervisor_messages import CheckoutPulled
 
 
 class Pulls:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from crawlframe.node.messages import Inheritance
+from crawlframe.node.supervisor_messages import Inheritance
 
 log = logging.getLogger(__name__)
 

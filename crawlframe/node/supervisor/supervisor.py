@@ -16,10 +16,10 @@ import msgspec
 from crawlframe.code.version import written
 from crawlframe.conf import Settings
 from crawlframe.errors import TablesMissing
-from crawlframe.node import messages
+from crawlframe.node import supervisor_messages
 from crawlframe.node.channel import ChannelClosed
-from crawlframe.node.child_process import HANDED_OVER, describe_exit
 from crawlframe.node.code import Code
+from crawlframe.node.exits import HANDED_OVER, describe_exit
 from crawlframe.node.signals import Signals
 from crawlframe.node.supervisor import reexec
 from crawlframe.node.supervisor.debounce import Changes
@@ -101,7 +101,7 @@ class Supervisor:
         if left is None:
             self._start()
             return
-        self._pulls.last = messages.CheckoutPulled(*left.pulled)
+        self._pulls.last = supervisor_messages.CheckoutPulled(*left.pulled)
         self._pulls.rollout = left.rollout
         master = MasterProcess.adopt(left.master, self._clock())
         self._masters.add(master)
@@ -138,7 +138,7 @@ class Supervisor:
                 self._restarts.plan(0.0, self._clock())
             else:
                 version = self._code.version_on_disk()
-                present.send(messages.RefuseVersion(version, str(error)))
+                present.send(supervisor_messages.RefuseVersion(version, str(error)))
             return
         master.changed_at = changed_at or master.started
         master.version = self._code.version_on_disk() if present else ""
@@ -153,7 +153,9 @@ class Supervisor:
             self._drop(master)
             return
         master.greeted = True
-        master.send(messages.HelloReply(self._masters.initial_state(master, self._pulls)))
+        master.send(
+            supervisor_messages.HelloReply(self._masters.initial_state(master, self._pulls))
+        )
 
     def _extend_code(self, framework: list[str]) -> list[Path]:
         more = self._code.extend(map(Path, framework))
@@ -204,7 +206,7 @@ class Supervisor:
             if code not in (0, HANDED_OVER):
                 log.warning("a master that was leaving died (%s)", describe_exit(code))
                 if self._masters.present is not None:
-                    self._masters.present.send(messages.ReplayDead())
+                    self._masters.present.send(supervisor_messages.ReplayDead())
             self._outdated = True
         elif successor:
             self._refuse(master, code)
@@ -220,7 +222,7 @@ class Supervisor:
     def _refuse(self, master: MasterProcess, code: int) -> None:
         """Handles the end of a successor that never served."""
         if (present := self._masters.present) is not None:
-            present.send(messages.RefuseVersion(master.version, master.failure(code)))
+            present.send(supervisor_messages.RefuseVersion(master.version, master.failure(code)))
         now = self._clock()
         if code == TablesMissing.exit_code:
             if self._missing_tables.lack():
@@ -252,7 +254,7 @@ class Supervisor:
         if self._stopping or not self._changes.are_due(now):
             calm = present is not None and present.loaded and successor is None
             if calm and present and (at := self._changes.go_ahead()) and self._same_engine(present):
-                present.send(messages.Preload(at))
+                present.send(supervisor_messages.Preload(at))
             return
         if successor is not None and not self._same_engine(successor):
             self._drop(successor)
@@ -268,15 +270,15 @@ class Supervisor:
         identity = self._identity(present)
         log.debug("the code is quiet: %s, before %s", identity, self._handled)
         if identity == self._handled and not anyway:
-            present.send(messages.DropPreload())
+            present.send(supervisor_messages.DropPreload())
             return
         self._handled = identity
         if identity[0] != present.engine or installed:
             log.info("the framework changed: a new master is started next to this one")
-            present.send(messages.DropPreload())
+            present.send(supervisor_messages.DropPreload())
             self._start(changed_at=changed_at)
         else:
-            present.send(messages.Reload(changed_at, *identity[1:]))
+            present.send(supervisor_messages.Reload(changed_at, *identity[1:]))
 
     def _same_engine(self, master: MasterProcess) -> bool:
         return self._code.engine_digest() == master.engine
@@ -302,7 +304,7 @@ class Supervisor:
             log.info("the supervisor re-executes itself")
             pulled = msgspec.structs.astuple(self._pulls.last)
             passed = present.pass_on(self._code.engine_paths)
-            left = messages.Inheritance(pulled, self._pulls.rollout, passed)
+            left = supervisor_messages.Inheritance(pulled, self._pulls.rollout, passed)
             reexec.execute(self._masters.command, self._masters.cwd, left)
             present.take_back()
         self._signals.unblock()
@@ -317,16 +319,16 @@ class Supervisor:
         for message in heard:
             master.heard = self._clock()
             match message:
-                case messages.Hello(framework):
+                case supervisor_messages.Hello(framework):
                     self._send_initial_state(master, framework)
-                case messages.CodeReport(state, loaded):
+                case supervisor_messages.CodeReport(state, loaded):
                     self._compare(master, runs=master.take_report(state, loaded))
-                case messages.Serving() if not master.serving:
+                case supervisor_messages.Serving() if not master.serving:
                     self._serve(master)
-                case messages.Migrations(mark) if self._missing_tables.learn(mark):
+                case supervisor_messages.Migrations(mark) if self._missing_tables.learn(mark):
                     log.info("the database was migrated: what was refused is tried again")
                     self._changes.note(master.heard, again=True)
-                case messages.RolloutAnnounced(rollout):
+                case supervisor_messages.RolloutAnnounced(rollout):
                     self._pulls.request(rollout)
 
     def _compare(self, master: MasterProcess, *, runs: bool) -> None:
@@ -351,7 +353,7 @@ class Supervisor:
         self._retries = Restarts(RETRY_PAUSES)
         if before is not None and before is not master:
             before.leaving = True
-            before.send(messages.HandOver())
+            before.send(supervisor_messages.HandOver())
 
     # -- waiting ----------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
 from crawlframe.node.master.master import Master
 from crawlframe.node.master.supervisor_link import SupervisorLink, release_output
-from crawlframe.node.messages import from_master
+from crawlframe.node.supervisor_messages import from_master
 from crawlservice.cli.command import Command as BaseCommand
 from crawlservice.cli.resolver_check import check_resolver
 

@@ -16,7 +16,7 @@ from django.core.management import call_command
 import crawlframe
 from crawlframe.base.program import command
 from crawlframe.base.urls import hostname_of, join, normalise
-from crawlframe.code.registry import find_package
+from crawlframe.code.package import find_package
 from crawlframe.errors import CrawlframeError
 from crawlservice.cli.command import Command as ServiceCommand
 
