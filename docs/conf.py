@@ -15,7 +15,7 @@ project = "Crawlframe"
 copyright = "the Crawlframe authors"
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "command_options", "rooms"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "api_operations", "command_options", "rooms"]
 exclude_patterns = ["_ext", "_build"]
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence", "deflist"]
