@@ -1,4 +1,5 @@
 #!/usr/bin/env python
+# PYTHON_ARGCOMPLETE_OK
 """Every command of Crawlframe: ``python manage.py help`` lists them."""
 
 import sys

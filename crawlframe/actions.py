@@ -1,4 +1,4 @@
-"""Actions: what a browser does on a page before its DOM is taken, as data.
+"""Actions: steps of a browser on a page before its DOM is taken, as data.
 
 ``Request(url, downloader="browser", actions=[Click("button.more"), WaitFor(".card")])``; each may
 also be a dict with its name: ``{"do": "click", "selector": "button.more"}``."""
@@ -20,11 +20,11 @@ Seconds = Annotated[float, Meta(gt=0, le=600)]
 
 
 class _Action(msgspec.Struct, frozen=True, tag_field="do", forbid_unknown_fields=True):
-    """The base of all actions. Those with a ``timeout`` fail after that many seconds."""
+    """The base of all actions. An action with a ``timeout`` fails after that many seconds."""
 
 
 class Goto(_Action, frozen=True, tag="goto"):
-    """Goes to another URL of the same host; relative ones are joined to that of the page."""
+    """Goes to another URL of the same host; relative URLs are joined to the page's."""
 
     url: Selector
     timeout: Seconds = 30
@@ -93,8 +93,8 @@ class ScrollToEnd(_Action, frozen=True, tag="scroll_to_end"):
 
 
 class Evaluate(_Action, frozen=True, tag="evaluate"):
-    """Evaluates JavaScript in the page, a function or an expression. What it returns must have a
-    JSON form, and is added to ``response.results``."""
+    """Evaluates JavaScript in the page, a function or an expression. Its result must have a JSON
+    form, and is added to ``response.results``."""
 
     script: Annotated[str, Meta(min_length=1, max_length=100_000)]
     timeout: Seconds = 10
@@ -116,9 +116,9 @@ class Pdf(_Action, frozen=True, tag="pdf"):
 
 
 class CaptureJson(_Action, frozen=True, tag="capture_json"):
-    """Keeps the JSON answers to what the page asks for with fetch or XMLHttpRequest at URLs that
-    contain ``url``, from the first request on, wherever it stands in the list. Until there are
-    ``count`` of them, the page is not finished; 0: it takes those that have come."""
+    """Keeps the JSON answers to the page's requests by fetch or XMLHttpRequest at URLs that contain
+    ``url``, from the first request on, wherever it stands in the list. Until there are ``count`` of
+    them, the page is not finished; 0: it takes those that have come."""
 
     url: str = ""
     count: Annotated[int, Meta(ge=0, le=10_000)] = 0
@@ -143,7 +143,7 @@ def check_actions(url: str, given: Any) -> tuple[Action, ...]:
     checked: list[Action] = []
     for number, one in enumerate(given, 1):
         try:
-            # What a class was made with is not checked by it.
+            # A class does not check its own arguments.
             data = msgspec.to_builtins(one) if isinstance(one, msgspec.Struct) else one
             checked.append(msgspec.convert(data, Action))
         except msgspec.ValidationError as error:

@@ -8,14 +8,15 @@ import os
 import re
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
+from crawlframe.base.ranks import Everyday, Tuning
 from crawlframe.base.storage_url import check_place
 from crawlframe.errors import ConfigError
 from crawlframe.identity.identity import check_contact, default_user_agent
-from crawlframe.identity.signing import AGENTS, agent_of, check_origin
+from crawlframe.identity.signing import DIRECTORY, check_origin
 from crawlframe.request.checks import wrong_in_head
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -25,6 +26,11 @@ _FUNCTION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")  # module:func
 CACHES = ("", "on", "refresh")
 AFFINITIES = ("off", "host", "domain")
 PREFIX = "CRAWLFRAME_"  # of the environment variables
+# Settings of an earlier version, and what to write instead.
+FORMER = {
+    "bot_auth_agent": "leave it out: Signature-Agent always names the URL of the keys",
+    "failed_share": 'write settings = {"failed_share": 0.5} in the spider',
+}
 POSITIVE = (
     "workers", "concurrency", "partitions", "lease", "beat", "deadline", "max_memory", "max_age",
     "transfer_memory", "max_deliveries", "commit_batch", "backlog", "start_ahead", "quiet",
@@ -50,45 +56,44 @@ class Settings:
 
     var_dir: Path = Path("var")  # embedded databases, sockets, generated secrets
     node: str = field(default_factory=socket.gethostname)  # unique in the cluster
-    workers: int = field(default_factory=available_cpus)  # worker processes of a node
+    workers: Everyday[int] = field(default_factory=available_cpus)  # worker processes of a node
     concurrency: int = 64  # requests in flight per worker
-    spiders: str = "spiders"  # package whose modules are the spiders
+    spiders: Everyday[str] = "spiders"  # package whose modules are the spiders
     scrapy: str = ""  # directory of a Scrapy project, whose spiders run as they are
-    key_prefix: str = "cf"  # of every Redis key
-    partitions: int = 1  # of the frontier; fixed for the life of its data
+    key_prefix: Tuning[str] = "cf"  # of every Redis key
+    partitions: Tuning[int] = 1  # of the frontier; fixed for the life of its data
     affinity: str = "off"  # what is hashed to find the node that prefers a host: host, domain
     grace: float = 20.0  # seconds a stopping node or worker may finish what it fetches
-    lease: float = 15.0  # seconds after which a silent node is declared dead
-    beat: float = 3.0  # seconds between two renewals of the lease
-    quiet: float = 0.2  # seconds without a change after which code is reloaded (--reload)
-    load_timeout: float = 30.0  # seconds that the import of one module of the spiders may take
+    lease: Tuning[float] = 15.0  # seconds after which a silent node is declared dead
+    beat: Tuning[float] = 3.0  # seconds between two renewals of the lease
+    quiet: Tuning[float] = 0.2  # seconds without a change after which code is reloaded (--reload)
+    load_timeout: Tuning[float] = 30.0  # seconds for the import of a module of the spiders
     recorded: Path = Path("tests", "recorded")  # directory of recorded pages, next to the spiders
-    check_timeout: float = 60.0  # seconds that recorded pages may take before a version is refused
+    check_timeout: Tuning[float] = 60.0  # seconds for recorded pages of a new version
     deadline: float = 120.0  # seconds a callback may run before its worker is killed
     max_memory: int = 1024  # MiB of a worker, above which it is replaced
-    transfer_memory: int = 256  # MiB that the bodies of a worker's transfers may hold together
-    max_age: float = 21600.0  # seconds after which a worker is replaced
-    max_deliveries: int = 5  # nodes that may die with a request before it is poison
-    commit_batch: int = 256  # outcomes per database transaction
-    backlog: int = 1024  # outcomes a worker holds while the database or Redis is unavailable
-    start_ahead: int = 50_000  # requests of a task that wait, above which its start pauses
-    contact: str = ""  # URL or mail address of whoever runs this, in the default User-Agent
+    transfer_memory: Tuning[int] = 256  # MiB of the bodies of a worker's transfers
+    max_age: Tuning[float] = 21600.0  # seconds after which a worker is replaced
+    max_deliveries: Tuning[int] = 5  # nodes that may die with a request before it is poison
+    commit_batch: Tuning[int] = 256  # outcomes per database transaction
+    backlog: Tuning[int] = 1024  # outcomes a worker holds while nothing can be committed
+    start_ahead: Tuning[int] = 50_000  # requests of a task that wait, above which its start pauses
+    contact: Everyday[str] = ""  # URL or mail address, in the default User-Agent
     user_agent: str = ""  # "" = crawlframe/<version> (+<contact>)
     bot_auth: str = ""  # https origin of the directory of our keys; "" = requests are not signed
-    bot_auth_agent: str = "directory"  # what Signature-Agent names: the directory, or its origin
     max_crawl_delay: float = 60.0  # seconds of a Crawl-delay in robots.txt that are kept at most
     allow_private: tuple[Network, ...] = ()  # networks besides the public internet, e.g. 10.0.0.0/8
     webhook_private: tuple[Network, ...] = ()  # networks that webhooks may be in, besides those
     resolver: str = ""  # module:function, an async resolve(host); "": the machine's name servers
-    proxy_echo: str = ""  # page by which proxies are checked; "": only whether they can be reached
+    proxy_echo: str = ""  # page that checks proxies; "": only whether they can be reached
     browser: str = ""  # program of the browser downloader; "" = any Chromium that is found
     browser_pages: int = 8  # pages that a node renders at a time; 0 = it has no browser
     browser_memory: int = 2048  # MiB that the browser's processes may have together
     cache: str = ""  # of pages, for development: "on" replays and keeps, "refresh" only keeps
     files: str = ""  # directory of saved files, or s3://bucket/path; "" = files in var_dir
     pages: str = ""  # directory of kept pages, or s3://bucket/path; "" = the database
-    database_timeout: float = 60.0  # seconds without an answer of an idle PostgreSQL
-    log_level: str = "INFO"
+    database_timeout: Tuning[float] = 60.0  # seconds without an answer of an idle PostgreSQL
+    log_level: Everyday[str] = "INFO"
 
     def __post_init__(self) -> None:
         if not self.user_agent:
@@ -96,21 +101,24 @@ class Settings:
 
     @property
     def signature_agent(self) -> str:
-        """What the header Signature-Agent names; "" when requests are not signed."""
-        return agent_of(self.bot_auth, self.bot_auth_agent)
+        """The URL of our keys, for Signature-Agent; "" when requests are not signed."""
+        return self.bot_auth and check_origin(self.bot_auth) + DIRECTORY
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
         """Return the settings of the environment; overrides that are not None take precedence.
         Raises ConfigError."""
         env = os.environ if env is None else env
+        for name, instead in FORMER.items():
+            if (variable := PREFIX + name.upper()) in env:
+                raise ConfigError(f"{variable} is a setting of an earlier version; {instead}")
         values: dict[str, Any] = {}
-        for setting in fields(cls):
-            variable = PREFIX + setting.name.upper()
-            if setting.name in overrides and overrides[setting.name] is not None:
-                values[setting.name] = overrides[setting.name]
+        for name, kind in get_type_hints(cls).items():
+            variable = PREFIX + name.upper()
+            if overrides.get(name) is not None:
+                values[name] = overrides[name]
             elif variable in env:
-                values[setting.name] = _parse(variable, env[variable], str(setting.type))
+                values[name] = _parse(variable, env[variable], kind)
         settings = cls(**values)
         settings._check()
         return settings
@@ -118,10 +126,6 @@ class Settings:
     def _check(self) -> None:
         check_contact(self.contact)
         check_origin(self.bot_auth)
-        if self.bot_auth_agent not in AGENTS:
-            raise ConfigError(
-                f"CRAWLFRAME_BOT_AUTH_AGENT={self.bot_auth_agent!r} must be {' or '.join(AGENTS)}"
-            )
         if self.cache not in CACHES:
             raise ConfigError(f"CRAWLFRAME_CACHE={self.cache!r} must be on, refresh or empty")
         if self.affinity not in AFFINITIES:
@@ -158,19 +162,13 @@ class Settings:
             raise ConfigError(f"node name {self.node!r} must be a word without spaces, braces or |")
 
 
-def _parse(variable: str, text: str, kind: str) -> Any:
+def _parse(variable: str, text: str, kind: Any) -> Any:
     try:
-        if kind == "int":
-            return int(text)
-        if kind == "float":
-            return float(text)
-        if kind == "Path":
-            return Path(text)
-        if kind.startswith("tuple"):
+        if get_origin(kind) is tuple:
             return tuple(ipaddress.ip_network(part) for part in text.replace(",", " ").split())
-        return text
+        return kind(text)
     except ValueError as error:
-        hint = {"int": "must be a whole number", "float": "must be a number"}.get(
+        hint = {int: "must be a whole number", float: "must be a number"}.get(
             kind, f"cannot be read: {error}; give networks such as 127.0.0.0/8"
         )
         raise ConfigError(f"{variable}={text!r} {hint}") from None

@@ -1,4 +1,4 @@
-"""The contract of plug-in downloaders: what one is given to make a transfer, and what it returns.
+"""The contract of plug-in downloaders: their arguments for a transfer, and their results.
 
 A package names its own by an entry point of the group ``crawlframe.downloaders``: a class, or a
 function, that is called with the number of transfers that a worker makes at a time, and returns a
@@ -27,11 +27,11 @@ class Reply(NamedTuple):
 
 class Transfer(Protocol):
     """One request to make, and its response to receive. ``headers`` are all that are sent, Cookie
-    included, besides those of the transfer itself (Host, Content-Length, Connection). ``proxy`` is
-    the URL of the proxy that it must go through, with its credentials, which no message may show;
-    None: no proxy. Times are in seconds: ``connect`` to open a connection, including
-    the TLS handshake, and ``stall`` without progress. The time for all of it is watched by the
-    framework, which cancels the fetch. ``where`` is the URL for messages of errors."""
+    included, besides headers of the transfer itself (Host, Content-Length, Connection). ``proxy``
+    is the URL of the proxy that it must go through, with its credentials, which no message may
+    show; None: no proxy. Times are in seconds: ``connect`` to open a connection, including the TLS
+    handshake, and ``stall`` without progress. The time for all of it is watched by the framework,
+    which cancels the fetch. ``where`` is the URL for messages of errors."""
 
     url: str
     method: str
@@ -67,28 +67,27 @@ class Transfer(Protocol):
         """Receives the response, for ``fetch`` to return. ``headers`` may have a name several
         times. ``chunks`` are the body without its transfer coding, and with its content coding. It
         is not read to its end if it is larger than allowed. ``address`` is the IP address that it
-        came from, "" if that is not known. Raises FetchError for what must not be received, and
-        what ``chunks`` raises; the downloader then closes the connection."""
+        came from, "" if that is not known. Raises FetchError for a response that must not be
+        received, and errors of ``chunks``; the downloader then closes the connection."""
 
 
 class PlugInDownloader(Protocol):
-    """Makes transfers, many at a time, in one event loop, that of its first fetch.
+    """Makes transfers, many at a time, in the event loop of its first fetch.
 
-    One that can use proxies has an attribute ``proxy_schemes``: which of ``http``, ``https``,
-    ``socks5`` (the host's address is resolved here) and ``socks5h`` (there). A request with another
-    proxy fails without being sent."""
+    A downloader that can use proxies has an attribute ``proxy_schemes``: which of ``http``,
+    ``https``, ``socks5`` (the host's address is resolved here) and ``socks5h`` (there). A request
+    with another proxy fails without being sent."""
 
     async def fetch(self, transfer: Transfer) -> Reply:
-        """Makes one transfer: returns what ``transfer.receive`` returns, whatever the status is.
-        Follows no redirects, keeps no cookies, adds no headers, undoes no content coding, retries
-        nothing that may have arrived, uses no proxy of the environment, and verifies certificates.
-        May be cancelled at any moment.
+        """Makes one transfer: returns the Reply of ``transfer.receive``, whatever the status is.
+        Follows no redirects, keeps no cookies, adds no headers, undoes no content coding, sends no
+        request again that may have arrived, uses no proxy of the environment, and verifies
+        certificates. May be cancelled at any moment.
 
         Raises ConnectError, TlsError, ConnectionLost (also for a body that ends too early),
         FetchTimeout and BadResponse; for failures of the proxy itself ProxyFailed (it cannot be
         reached, or closes the connection), ProxyAuth (407), and ProxyUnreaching (it makes no
-        tunnel). Whatever else it raises ends the request as the error
-        ``downloader``."""
+        tunnel). Any other error ends the request as the error ``downloader``."""
 
     async def close(self) -> None:
         """Closes all connections."""

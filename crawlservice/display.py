@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Any
 from urllib.parse import urlencode
 
@@ -40,6 +40,7 @@ STATES = {
     Event.Kind.PAGE_GONE: (_("page gone"), "warn"),
 }
 
+MAX_DEPTH = 6  # tables within each other
 
 # Of a node's code.
 CODE_STATES = {
@@ -89,9 +90,43 @@ def condition_badge(condition: str) -> SafeString:
     return badge(*CONDITIONS[condition])
 
 
-def pretty(data: Any) -> SafeString:
-    """JSON, indented and escaped."""
-    return laid_out(json.dumps(data, ensure_ascii=False, indent=2))
+def in_words(value: Any, depth: int = MAX_DEPTH) -> str:
+    """Data on one line, without the marks of JSON: ``title Chair · tags new, oak``. Values below
+    ``depth`` stay JSON."""
+    if value in (None, "", [], {}):
+        return "–"
+    if isinstance(value, dict) and depth:
+        return " · ".join(f"{name} {in_words(one, depth - 1)}" for name, one in value.items())
+    if isinstance(value, list) and depth:
+        words = ((one, in_words(one, depth - 1)) for one in value)
+        return ", ".join(f"({text})" if isinstance(one, dict) else text for one, text in words)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def readable(data: Any) -> SafeString:
+    """Data as tables and text; its JSON is a click away."""
+    text = laid_out(json.dumps(data, ensure_ascii=False, indent=2))
+    fold = '{}<details class="cf-fold cf-end"><summary>JSON</summary>{}</details>'
+    return format_html(fold, _tables(data, MAX_DEPTH), text)
+
+
+def _tables(value: Any, depth: int) -> SafeString | str:
+    """Names with their values; a table of objects; or one line, also below ``depth``."""
+    if isinstance(value, dict) and value and depth:
+        rows = ((name, _tables(one, depth - 1)) for name, one in value.items())
+        facts = format_html_join("", "<dt>{}</dt><dd>{}</dd>", rows)
+        return format_html('<dl class="cf-facts">{}</dl>', facts)
+    objects = isinstance(value, list) and value and all(isinstance(one, dict) for one in value)
+    if not objects or not depth:
+        text = in_words(value)
+        return laid_out(text) if "\n" in text else link_to(text)
+    names = [*dict.fromkeys(name for one in value for name in one)]
+    head = format_html_join("", '<th scope="col">{}</th>', ((name,) for name in names))
+    table = [[(_tables(one.get(name), depth - 1),) for name in names] for one in value]
+    lines = ((format_html_join("", "<td>{}</td>", line),) for line in table)
+    body = format_html_join("", "<tr>{}</tr>", lines)
+    text = '<table class="cf-data"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>'
+    return format_html(f'<div class="cf-scroll" tabindex="0">{text}</div>', head, body)
 
 
 def laid_out(text: str) -> SafeString:
@@ -104,11 +139,12 @@ def marked(text: str | Promise) -> SafeString:
     return badge(text, "bad")
 
 
-def moment(at: datetime | None) -> SafeString | str:
-    """A time on one line."""
+def moment(at: datetime | None, zone: tzinfo | None = None) -> SafeString | str:
+    """A time on one line. The zone is named if it is not the one of the page, UTC."""
     if at is None:
         return "-"
-    text = date_format(localtime(at), "Y-m-d H:i:s")
+    shown = localtime(at, zone)
+    text = date_format(shown, "Y-m-d H:i:s" if shown.tzname() == "UTC" else "Y-m-d H:i:s T")
     return format_html('<time class="cf-time" datetime="{}">{}</time>', at.isoformat(), text)
 
 

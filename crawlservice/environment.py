@@ -29,7 +29,7 @@ def warnings(environment: Mapping[str, str]) -> list[str]:
 
 def _warning(name: str, known: set[str]) -> str:
     # Without the prefix, which would make all of them look alike. Some settings have none.
-    short = {one.removeprefix(PREFIX): one for one in known | settings.READ}
+    short = {one.removeprefix(PREFIX): one for one in known | settings.READ.keys()}
     near = difflib.get_close_matches(name.removeprefix(PREFIX).upper(), short, n=1)
     hint = f" (did you mean {short[near[0]]}?)" if near else ""
     return f"{name} is set, but there is no such setting{hint}; docs/settings.md lists them"

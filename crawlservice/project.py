@@ -14,6 +14,7 @@ from crawlframe.errors import ConfigError
 
 MANAGE = "manage.py"
 ENV_FILE = "CRAWLFRAME_ENV_FILE"  # environment variable: another file than .env
+FROM_FILE: set[str] = set()  # variables that have their values from it
 
 
 def script() -> Path | None:
@@ -60,7 +61,9 @@ def load_environment(folder: Path) -> None:
     for binding in parse_stream(StringIO(text)):
         name, value = binding.key, binding.value
         if name is not None and value is not None and name.isidentifier():
-            os.environ.setdefault(name, value)
+            if name not in os.environ:
+                os.environ[name] = value
+                FROM_FILE.add(name)
         elif name is not None or binding.error:
             begin = binding.original.string.partition("=")[0].strip()
             raise ConfigError(

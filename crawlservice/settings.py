@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from csp.constants import NONCE, NONE, SELF
 
 from crawlframe.base import logs
+from crawlframe.base.ranks import EVERYDAY, NEEDED, TUNING
 from crawlframe.base.storage_url import in_s3
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
@@ -27,33 +28,36 @@ from crawlservice.security.exposure import is_on
 from crawlservice.security.secret import private_directory, secret_key
 from crawlservice.theme.theme import UNFOLD as UNFOLD
 
-# All variables that are read here, and by web/server.py, which cannot import this.
+# Default and rank of all variables that are read here, and by web/server.py, which cannot import
+# this.
 READ = {
-    "CRAWLFRAME_BIND",
-    "CRAWLFRAME_WEB_PROCESSES",
-    "CRAWLFRAME_WEB_THREADS",
-    project.ENV_FILE,
+    "CRAWLFRAME_BIND": ("127.0.0.1:8000", NEEDED),
+    "CRAWLFRAME_WEB_PROCESSES": ("2", NEEDED),
+    "CRAWLFRAME_WEB_THREADS": ("16", TUNING),
+    project.ENV_FILE: (".env", NEEDED),
 }
 
 
-def _text(variable: str) -> str:
-    READ.add(variable)
-    return os.environ.get(variable, "").strip()
+def _text(variable: str, default: str = "", rank: str = NEEDED) -> str:
+    READ[variable] = (default, rank)
+    return os.environ.get(variable, "").strip() or default
 
 
-def _words(variable: str) -> list[str]:
-    return _text(variable).replace(",", " ").split()
+def _words(variable: str, default: str = "", rank: str = NEEDED) -> list[str]:
+    return _text(variable, default, rank).replace(",", " ").split()
 
 
 def _flag(variable: str) -> bool:
-    text = _text(variable).lower()
-    if text not in ("", "0", "1", "no", "yes", "off", "on", "false", "true"):
+    text = _text(variable, "0").lower()
+    if text not in ("0", "1", "no", "yes", "off", "on", "false", "true"):
         raise ConfigError(f"{variable}={text!r} must be 1 or 0")
     return is_on(text)
 
 
-def _number(variable: str, default: int, least: int = 1, most: int = 10**9) -> int:
-    text = _text(variable) or str(default)
+def _number(
+    variable: str, default: int, least: int = 1, most: int = 10**9, rank: str = NEEDED
+) -> int:
+    text = _text(variable, str(default), rank)
     if not text.isascii() or not text.isdecimal() or not least <= int(text) <= most:
         bounds = f"{least} or more" if most == 10**9 else f"{least} to {most}"
         raise ConfigError(f"{variable}={text!r} must be a whole number, {bounds}")
@@ -99,26 +103,15 @@ def _databases(variable: str) -> dict[str, Any]:
 
 
 def _one_of(variable: str, words: tuple[str, ...]) -> str:
-    text = _text(variable).lower() or words[0]
+    text = _text(variable, words[0]).lower()
     if text not in words:
         raise ConfigError(f"{variable}={text!r} must be one of {', '.join(words)}")
     return text
 
 
-def _share(variable: str, default: float) -> float:
-    text = _text(variable) or str(default)
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise ConfigError(f"{variable}={text!r} must be a number from 0 to 1, such as 0.5")
-    return share
-
-
 def _networks(variable: str, default: str) -> list[IPv4Network | IPv6Network]:
     try:
-        return [ip_network(word) for word in _words(variable) or default.split()]
+        return [ip_network(word) for word in _words(variable, default)]
     except ValueError as error:
         raise ConfigError(f"{variable}: {error}; give networks such as 10.0.0.0/8") from None
 
@@ -134,28 +127,28 @@ FILES, PAGES = (
     for place in (CRAWLFRAME.files, CRAWLFRAME.pages)
 )
 CRAWLFRAME = replace(CRAWLFRAME, var_dir=VAR_DIR, files=FILES, pages=PAGES)
-REDIS_URL = _text("REDIS_URL")  # "" = the embedded server
+REDIS_URL = _text("REDIS_URL", rank=EVERYDAY)  # "" = the embedded server
 
 private_directory(VAR_DIR)
 
 DEBUG = _flag("CRAWLFRAME_DEBUG")
-SECRET_KEY = _text("CRAWLFRAME_SECRET_KEY") or secret_key(VAR_DIR)
-# Former keys: texts signed or encrypted with them are still read.
+SECRET_KEY = _text("CRAWLFRAME_SECRET_KEY", rank=EVERYDAY) or secret_key(VAR_DIR)
+# Former keys: texts signed or encrypted with them is still read.
 SECRET_KEY_FALLBACKS = _words("CRAWLFRAME_SECRET_KEY_FALLBACKS")
-EXTRA_HOSTS = _words("CRAWLFRAME_ALLOWED_HOSTS")
+EXTRA_HOSTS = _words("CRAWLFRAME_ALLOWED_HOSTS", rank=EVERYDAY)
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *EXTRA_HOSTS]
 if CRAWLFRAME.bot_auth:  # sites ask for the directory of our keys there
     ALLOWED_HOSTS.append(str(urlsplit(CRAWLFRAME.bot_auth).hostname))
 CSRF_TRUSTED_ORIGINS = _words("CRAWLFRAME_CSRF_TRUSTED_ORIGINS")
 
 # Exports to local files are written below it.
-EXPORT_DIR = BASE_DIR / (_text("CRAWLFRAME_EXPORT_DIR") or VAR_DIR / "exports")
+EXPORT_DIR = BASE_DIR / _text("CRAWLFRAME_EXPORT_DIR", str(VAR_DIR / "exports"))
 
 # Files that arguments of tasks name are below it, unless commands give them. No path is below the
 # default.
 ARGUMENT_FILES = BASE_DIR / (_text("CRAWLFRAME_ARGUMENT_FILES") or "\0")
 
-PUBLIC_URL = _text("CRAWLFRAME_PUBLIC_URL").rstrip("/")  # prefix of links in messages
+PUBLIC_URL = _text("CRAWLFRAME_PUBLIC_URL", rank=EVERYDAY).rstrip("/")  # prefix of links
 PROXIES = _number("CRAWLFRAME_PROXIES", 0, least=0)  # in front, with X-Forwarded-For
 HTTPS = _flag("CRAWLFRAME_HTTPS")  # behind a proxy that speaks TLS and sets X-Forwarded-Proto
 if HTTPS:
@@ -191,10 +184,9 @@ if EMAIL_HOST and "@" not in DEFAULT_FROM_EMAIL:
     )
 
 API_RATE = _number("CRAWLFRAME_API_RATE", 12_000)  # requests of a token in a minute
-API_STREAMS = _number("CRAWLFRAME_API_STREAMS", 4)  # of events, in each web process
-WEB_DEADLINE = _number("CRAWLFRAME_WEB_DEADLINE", 20, most=3600)  # seconds; see web/worker.py
+API_STREAMS = _number("CRAWLFRAME_API_STREAMS", 4, rank=TUNING)  # of events, in each web process
+WEB_DEADLINE = _number("CRAWLFRAME_WEB_DEADLINE", 20, most=3600, rank=TUNING)  # seconds
 METRICS_ALLOW = _networks("CRAWLFRAME_METRICS_ALLOW", "127.0.0.0/8 ::1")
-FAILED_SHARE = _share("CRAWLFRAME_FAILED_SHARE", 0.5)  # of pages; with more errors a task failed
 # Days; 0 = for ever. See pruning.py.
 KEEP_RUNS = _number("CRAWLFRAME_KEEP_RUNS", 90, least=0, most=36_500)
 KEEP_ROUNDS = _number("CRAWLFRAME_KEEP_ROUNDS", 30, least=0, most=36_500)
@@ -211,7 +203,9 @@ KEEP_HOSTS = _number("CRAWLFRAME_KEEP_HOSTS", 90, least=0, most=36_500)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes of a request's body
 
 DATABASES = {
-    "default": database_config(_text("DATABASE_URL"), VAR_DIR, f"crawlframe {CRAWLFRAME.node}"),
+    "default": database_config(
+        _text("DATABASE_URL", rank=EVERYDAY), VAR_DIR, f"crawlframe {CRAWLFRAME.node}"
+    ),
     **_databases("CRAWLFRAME_DATABASES"),
 }
 DATABASE_ROUTERS = ["crawlservice.connections.routing.AppDatabases"]

@@ -15,7 +15,9 @@ project = "Crawlframe"
 copyright = "the Crawlframe authors"
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "command_options", "reasons", "rooms"]
+extensions = [
+    "myst_parser", "sphinx.ext.autodoc", "api_operations", "command_options", "reasons", "rooms",
+]  # fmt: skip
 exclude_patterns = ["_ext", "_build"]
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence", "deflist"]

@@ -29,17 +29,16 @@ _COMMENT = re.compile(r"(?:^|\s)#.*")
 
 
 class BroadSpider(ProjectSpider):
-    """Pages of many sites: title, main text, language, links, and what they say about their use.
+    """Pages of many sites: title, main text, language, links, and conditions of use.
 
     ``seeds`` is a file with one URL or domain per line. Links are followed to any host, or with
     ``across=false`` only within the host of the page. ``text`` is how the main text is found:
-    ``article`` (slow and good), ``fast`` (a tenth of the time, with more of what surrounds it) or
-    ``none``.
-    """
+    ``article`` (slow and good), ``fast`` (a tenth of the time, with more of its surroundings) or
+    ``none``."""
 
     name = "broad"
     settings: ClassVar[dict[str, Any]] = {
-        "layers": 2,  # links from a seed; all pages of one layer before those of the next
+        "layers": 2,  # links from a seed; all pages of one layer before the next
         "host_page_limit": 100,
         "host_byte_limit": 100 << 20,
         "delay": "auto",  # the rate that a host bears,
@@ -70,7 +69,7 @@ class BroadSpider(ProjectSpider):
                 bad += 1
                 self.stats.inc(BAD_SEEDS)
                 if bad <= MOST_REPORTED:
-                    # Without the line: who submits may name a file that is none of his business.
+                    # Without the line: a submitter may name a file that is not theirs.
                     self.log.warning("seeds: %s, line %d is %s", seeds, number, NO_SEED)
                 continue
             good += 1
@@ -126,7 +125,7 @@ def lines_of(path: str) -> Iterator[tuple[int, str]]:
         shown = path if path.isprintable() else repr(path)
         raise ArgumentError(f"seeds: {shown} cannot be read (there is no such file); {EVERYWHERE}")
     try:
-        # What is not UTF-8 must not become another URL; ``seed_url`` refuses it.
+        # Text that is not UTF-8 must not become another URL; ``seed_url`` refuses it.
         with Path(path).open(encoding="utf-8-sig", errors="surrogateescape") as file:
             for number, line in enumerate(file, 1):
                 if text := _COMMENT.sub("", line).strip():

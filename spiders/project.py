@@ -1,4 +1,4 @@
-"""What all spiders of this project have in common."""
+"""The common base of this project's spiders."""
 
 from __future__ import annotations
 

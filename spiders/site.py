@@ -19,7 +19,7 @@ Pattern = Annotated[str, Meta(extra_json_schema={"format": "regex"})]
 Url = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
 
 LINKING = "a[href], area[href], link[href], frame[src], iframe[src]"
-# <link> types that load a part of the page rather than lead to another one.
+# <link> types that load a part of the page and lead to no other page.
 ASSET_RELS = {
     "stylesheet", "icon", "apple-touch-icon", "mask-icon", "manifest", "preload", "modulepreload",
     "prefetch", "preconnect", "dns-prefetch", "pingback",

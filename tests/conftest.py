@@ -27,6 +27,7 @@ import hypothesis
 import psutil
 import psycopg2
 import pytest
+from django.conf import settings
 from django.core.management import call_command
 from django.db import connections
 from django.test import override_settings
@@ -83,6 +84,7 @@ def _set_up_django() -> str:
     os.environ["CRAWLFRAME_ENV_FILE"] = os.devnull
     os.environ["DJANGO_SETTINGS_MODULE"] = "crawlservice.settings"
     django.setup()
+    settings.WHITENOISE_AUTOREFRESH = True  # or each client of a test looks for all static files
     return var_dir
 
 
@@ -97,6 +99,9 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # A shell starts background jobs with SIGINT ignored, which processes of tests would inherit.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # So does nohup with SIGHUP: it still ends nothing here, but programs get their default back.
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda number, frame: None)
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
@@ -120,6 +125,11 @@ def pytest_unconfigure() -> None:
     shutil.rmtree(VAR_DIR, ignore_errors=True)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A quick run need not import tests that are not quick."""
+    return (quick.only(config) and quick.is_slow(collection_path)) or None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """No collection of garbage looks at thousands of tests, now or later."""
@@ -127,7 +137,6 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        gc.collect()
         gc.freeze()
         gc.enable()
 

@@ -1,5 +1,4 @@
-"""Real proxies on loopback: plain HTTP, CONNECT and SOCKS5, with credentials, which can die. Each
-connects from an address of its own, by which an origin knows it."""
+"""Real proxies on loopback: HTTP, CONNECT and SOCKS5, each with an address of its own."""
 
 from __future__ import annotations
 

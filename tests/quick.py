@@ -8,6 +8,8 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -18,29 +20,39 @@ SLOW_FIXTURES = {
     "manage", "manage_env", "postgres_template", "postgres_url", "redis_client", "redis_server",
     "redis_url", "start_manage",
 }  # fmt: skip
-SLOW_MARKS = ("forks", "long", "postgres", "process", "slow")
+SLOW_MARKS = {"forks", "long", "postgres", "process", "slow"}
 SLOW_FOLDERS = {"benchmarks", "browser", "faults", "morning", "mutants", "process", "worlds"}
 STARTS = {"os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Popen"}
 STARTERS = {"DemoServer", "Popen", "fork", "forkpty", "posix_spawn", "subprocess"}  # in code
 
 
 def mark(items: list[pytest.Item]) -> None:
-    """Gives each test ``forks`` whose own code or fixtures start a process, and ``quick`` to those
-    that have no other marker."""
+    """Gives ``forks`` to tests that start a process, and ``quick`` to tests without marker."""
     known: dict[Any, bool] = {}
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if SLOW_FIXTURES.intersection(fixtures) or any(_starts(one, known) for one in _used(item)):
             item.add_marker(pytest.mark.forks)
-        slow = any(map(item.get_closest_marker, SLOW_MARKS))
-        if not slow and SLOW_FOLDERS.isdisjoint(item.path.parts):
+        slow = not SLOW_MARKS.isdisjoint(mark.name for mark in item.iter_markers())
+        if not slow and not is_slow(item.path):
             item.add_marker(pytest.mark.quick)
+
+
+@cache
+def is_slow(path: Path) -> bool:
+    """Whether it is a folder without quick tests, or in one."""
+    return not SLOW_FOLDERS.isdisjoint(path.parts)
+
+
+def only(config: pytest.Config) -> bool:
+    """Whether this is a run of quick tests."""
+    return bool(config.getoption("markexpr") == "quick")
 
 
 def guard(config: pytest.Config) -> None:
     """From here on no process can be started, if this is a run of quick tests."""
     runs_tests = hasattr(config, "workerinput") or not config.getoption("numprocesses", None)
-    if config.getoption("markexpr") == "quick" and runs_tests:
+    if only(config) and runs_tests:
         sys.addaudithook(_refuse)
 
 

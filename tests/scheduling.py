@@ -11,9 +11,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
+from tests import quick
+
+MEMORY = 1 << 30  # bytes for a process, with what its tests start
 OF_FILE, OF_FOLDER = 'scope="module"', 'scope="package"'
 NODES = "tests/process/"
 # Folders of few tests that each take long, in the order in which they run.
@@ -33,8 +37,12 @@ class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
 
 
 def processes(config: pytest.Config) -> int:
-    """How many processes ``-n auto`` means. Tests of nodes wait a lot: one more than processors."""
-    return len(os.sched_getaffinity(0)) + (config.getoption("markexpr") != "quick")
+    """How many processes ``-n auto`` means: more than processors, for most tests wait. Those of
+    nodes wait for two thirds of their time."""
+    processors = len(os.sched_getaffinity(0))
+    if quick.only(config):
+        return processors + 1
+    return max(2, min(2 * processors + 1, psutil.virtual_memory().available // MEMORY))
 
 
 def sort(root: Path, items: list[pytest.Item]) -> None:

@@ -1,5 +1,4 @@
-"""Servers configured as users have them: over TCP, with their default configuration. The programs
-are those of the distribution if it has them, otherwise those of the wheels."""
+"""Servers in their default configuration, over TCP: the distribution's, or the wheels'."""
 
 from __future__ import annotations
 

@@ -118,8 +118,7 @@ def test_every_module_is_imported_or_listed():
 
 
 def names_used(node: ast.AST) -> Counter[str]:
-    """The names that a piece of code reads: variables, attributes, keywords, imports, and the
-    words of its strings, for what is found by ``getattr`` or by a template."""
+    """The names in a piece of code: variables, attributes, keywords, imports, words of strings."""
     used: Counter[str] = Counter()
     for part in ast.walk(node):
         match part:

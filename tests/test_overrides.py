@@ -32,6 +32,12 @@ def test_without_any_the_settings_are_those_of_the_spider() -> None:
         ({"min_delay": 2}, {"delay": "auto"}, {"min_delay": 2.0}),
         ({"page_limit": 9}, {"page_limit": None}, {}),
         ({}, {"handle_statuses": [404]}, {"handle_statuses": (404,)}),
+        (
+            {"reuse": {"conditional": True}},
+            {"reuse": 9},
+            {"reuse": {"max_age": 9, "conditional": True}},
+        ),
+        ({"ip": {"delay": 1}}, {"ip": {"concurrency": 2}}, {"ip": {"concurrency": 2, "delay": 1}}),
         ({"purpose": "search"}, {"purpose": None, "robots": False}, {"robots": False}),
     ],
 )
@@ -56,6 +62,12 @@ def test_they_replace_single_settings(
         ({}, {"user_agent": "a\ud800"}, "user_agent has a line break or another character"),
         ({}, {"timeout": 1e300}, "timeout is 1e[+]300; it must be at most 1,000,000,000"),
         ({}, {"failed_share": float("nan")}, "failed_share is nan"),
+        ({}, {"ip": {"delay": float("inf")}}, "ip.delay is inf"),
+        ({}, {"ip": 3}, "ip is a table; write ip.concurrency=..., ip.delay=..."),
+        ({}, {"max_age": 3}, 'write "reuse": {"max_age": ...}, or -s reuse.max_age=...'),
+        ({}, {"reuse.max_age": 3}, 'write "reuse": {"max_age": ...}'),
+        ({}, {"reuse": {"maxage": 3}}, "no setting 'reuse.maxage'"),
+        ({"keep": "none"}, {"reuse": 3}, "reuse needs pages that are kept; leave keep out"),
     ],
 )
 def test_what_does_not_fit_is_refused(

@@ -88,8 +88,8 @@ def test_settings_have_one_spelling() -> None:
 
 
 def test_limits_of_addresses_do_not_fit() -> None:
-    kind = type("A", (Spider,), {"name": "a", "settings": {"proxy": "pool", "ip_delay": 1}})
-    with pytest.raises(SpiderError, match="do not fit with a proxy"):
+    kind = type("A", (Spider,), {"name": "a", "settings": {"proxy": "pool", "ip": {"delay": 1}}})
+    with pytest.raises(SpiderError, match="not fit with a proxy"):
         read_settings(kind)
 
 

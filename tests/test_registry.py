@@ -149,7 +149,7 @@ def test_an_unknown_name_lists_the_known_and_the_broken(load: Callable[..., Regi
     assert "did you mean 'good'?" in text
     assert "Known: good" in text
     assert "broken.py:1: ZeroDivisionError" in text
-    assert "checkspiders" not in text
+    assert "manage.py" not in text
 
 
 def test_a_missing_package_is_a_problem_not_an_error(tmp_path: Path) -> None:

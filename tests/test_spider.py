@@ -189,8 +189,10 @@ def test_settings_are_checked() -> None:
     assert read_settings(Listings) == SpiderSettings()
     # An older node would refuse what it does not know.
     assert b"failed_share" not in msgspec.json.encode(settings)
-    shared = type("Shared", (Spider,), {"name": "shared", "settings": {"failed_share": 0.25}})
-    assert read_settings(shared).failed_share == 0.25
+    shared = type("Shared", (Tuned,), {"settings": {"reuse": 60, "ip": {"delay": 1}}})
+    read = read_settings(type("Child", (shared,), {"settings": {"reuse": {"conditional": True}}}))
+    assert (read.reuse.max_age, read.reuse.conditional, read.ip.delay) == (60, True, 1)
+    assert (read.kept, settings.kept) == ("all", "errors")
 
 
 @pytest.mark.parametrize(
@@ -302,7 +304,7 @@ def yielding_follow(self: Any, request: Request, response: Response | None) -> A
         ({"allowed_domains": ["[::1]:80"]}, "is not a host name"),
         ({"allowed_domains": [7]}, "7 is not text"),
         ({"start_requests": lambda self: []}, "that is Scrapy's name; call it start"),
-        ({"custom_settings": {}}, "call it settings; its keys are in docs/reference/spiders.md"),
+        ({"custom_settings": {}}, "call it settings; its keys are in docs/settings.md"),
         ({"__init__": make_with_key}, "__init__ must work without arguments, and needs key;"),
         ({"start_urls": ["http://a.example/"]}, "go to the method parse; write one, or a start"),
         (

@@ -200,17 +200,17 @@ def shared_addresses(
         Host(f"n{number}.a{number % addresses}.test", ADDRESS.format(number % addresses + 1))
         for number in range(names)
     ]
-    pages = max(1, int(seconds / Shared.settings["ip_delay"] * addresses / names))
+    pages = max(1, int(seconds / Shared.settings["ip"]["delay"] * addresses / names))
     places = [(one.name, f"/page/{number}") for number in range(pages) for one in servers]
 
     def judge(log: Sequence[Entry]) -> list[str]:
-        delay = Shared.settings["ip_delay"]
+        delay = Shared.settings["ip"]["delay"]
         together = [one for each in manners.by_address(log, servers).values() for one in each]
         return [
             *manners.too_close(
                 together, dict.fromkeys({one.host for one in together}, delay), jitter
             ),
-            *manners.crowded(log, servers, Shared.settings["ip_concurrency"]),
+            *manners.crowded(log, servers, Shared.settings["ip"]["concurrency"]),
             *manners.too_slow(log, servers, delay, share),
             *manners.unanswered(log, places),
         ]

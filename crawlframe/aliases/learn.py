@@ -30,8 +30,8 @@ Candidate = tuple[AliasRule, Iterable[str]]
 
 
 class Sample(NamedTuple):
-    """A page that was fetched. ``final``: its URL after redirects. ``exact`` and ``unordered``:
-    those of its Content, which must prove something."""
+    """A fetched page. ``final``: its URL after redirects. ``exact`` and ``unordered``: of its
+    Content, which must prove something."""
 
     url: str
     final: str
@@ -41,8 +41,8 @@ class Sample(NamedTuple):
 
 @dataclass(slots=True)
 class LearnedRule:
-    """A rule and what speaks for it: different contents that were found at two of its URLs or more,
-    with pairs of these; and the groups against it. ``untried``: URLs that it would change at places
+    """A rule and its evidence: different contents that were found at two of its URLs or more, with
+    pairs of these; and the groups against it. ``untried``: URLs that it would change at places
     where it was not seen to hold, with their keys."""
 
     rule: AliasRule
@@ -65,10 +65,9 @@ def learn(
     refuted: Collection[AliasRule] = (),
     revoked: Collection[AliasRule] = (),
 ) -> list[LearnedRule]:
-    """Return the rules that pages of any origins speak for, in the order in which they are to be
-    applied. ``known``: rules of which it is to be said, too, if pages speak against them.
-    ``refuted`` and ``revoked`` rules are not proposed, nor others that ignore the same,
-    or say that it sorts."""
+    """Return the rules that pages of any origins support, in the order of their application.
+    ``known``: rules that are re-checked. ``refuted`` and ``revoked`` rules are not proposed, nor
+    others that ignore the same parameters, or sort by them."""
     origins: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
         if len(sample.url) <= MAX_URL:
@@ -205,7 +204,7 @@ class _Site:
                         yield AliasRule(self._origin, "id", (name,), path, target)
 
     def _judge(self, rule: AliasRule, keys: Iterable[str]) -> LearnedRule:
-        """Compare all pages that the rule says are equal. ``keys``: those that it may change."""
+        """Compare all pages that the rule says are equal. ``keys``: keys that it may change."""
         changed: dict[str, str] = {}  # key -> new key
         groups: dict[str, list[str]] = defaultdict(list)  # new key -> keys
         for key in keys:
@@ -257,7 +256,7 @@ class _Site:
         generic: dict[bytes, bool],
     ) -> list[tuple[str, str]]:
         """The pages of a group that prove something, with their keys, one of each key unless they
-        differ: not those that many others look like, or that redirected to another page."""
+        differ: not pages that many others look like, or that redirected to another page."""
         members = []
         for key in keys:
             seen: set[bytes] = set()
@@ -319,8 +318,8 @@ def _is_refused(
 
 
 def _rank(found: LearnedRule) -> tuple[int, int, bool, int]:
-    """That a parameter is ignored says more than that it sorts; a rule for all parameters that come
-    together says more than one for some of them."""
+    """Rank of a rule: an ignored parameter says more than one that sorts; a rule for all parameters
+    that come together says more than a rule for some of them."""
     rule = found.rule
     return -found.contradictions, found.support, rule.kind != "sort", len(rule.names)
 

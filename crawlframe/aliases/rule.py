@@ -1,5 +1,5 @@
-"""AliasRule: what a part of the URLs of one origin does not change, as data; and the key by which
-the URLs of one page are equal."""
+"""AliasRule: a part of the URLs of one origin that does not change the page, as data; and the key
+by which the URLs of one page are equal."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _NO_SEGMENT = re.compile(r"[/;?]|%2F", re.I)
 
 
 class AliasRule(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``origin``: scheme, host and port of the URLs that it is about. ``names``: of parameters, or
-    the name of the file. ``path`` and ``target``: of kind "id", the path with the parameter, and
-    the one in which {} is its value. ``places``: where it was seen to hold (see ``place_of``); it
-    changes no other URL."""
+    """A rule. ``origin``: scheme, host and port of its URLs. ``names``: of parameters, or the name
+    of the file. ``path`` and ``target``: of kind "id", the path with the parameter, and the path
+    with {} for its value. ``places``: where it was seen to hold (see ``place_of``); it changes no
+    other URL."""
 
     origin: str
     kind: Kind
@@ -54,7 +54,7 @@ class AliasRule(msgspec.Struct, frozen=True, omit_defaults=True):
         }[self.kind]
 
     def rewritten(self, url: str) -> str:
-        """Return a canonical URL of the origin without what the rule ignores, at any place."""
+        """Return a canonical URL of the origin without the ignored part, at any place."""
         path, mark, query = url[len(self.origin) :].partition("?")
         if self.kind in (*IGNORING, "id"):
             if not mark:
@@ -83,7 +83,7 @@ class AliasRule(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def place_of(self, url: str, ignored: frozenset[str] = frozenset()) -> str:
         """Return where on its site a URL is: the first segment of the path, with 0 for each number,
-        and the names of the other parameters of the query, without those that are ignored."""
+        and the names of the other parameters of the query, without ignored ones."""
         path, _, query = url[len(self.origin) :].partition("?")
         segment = path[1:].partition("/")[0].partition(";")[0]
         if self.kind == "index" and path.count("/") == 1:
@@ -105,7 +105,7 @@ class Alias(NamedTuple):
 
 
 class Aliases:
-    """The rules that hold. Those of an origin are applied in their order."""
+    """The rules that hold. Rules of an origin are applied in their order."""
 
     def __init__(self, rules: Iterable[AliasRule] = ()) -> None:
         by_origin: dict[str, list[AliasRule]] = {}
@@ -114,20 +114,20 @@ class Aliases:
         self._rules = {origin: _Rules.of(some) for origin, some in by_origin.items()}
 
     def find(self, url: str) -> Alias | None:
-        """Return what a canonical URL is known by; None if no rule changes it."""
+        """Return the alias of a canonical URL; None if no rule changes it."""
         if len(url) > MAX_URL:
             return None
         rules = self._rules.get(origin_of(url))
         return None if rules is None else rules.find(url)
 
     def key(self, url: str) -> str:
-        """Return what a canonical URL is known by; the URL itself if no rule changes it."""
+        """Return the key of a canonical URL; the URL itself if no rule changes it."""
         found = self.find(url)
         return url if found is None else found.key
 
 
 class _Rules(NamedTuple):
-    """Those of one origin, with their places. ``ignored``: parameters that do not make another
+    """Rules of one origin, with their places. ``ignored``: parameters that do not make another
     place for the other rules, because they change no page."""
 
     rules: list[tuple[AliasRule, frozenset[str]]]

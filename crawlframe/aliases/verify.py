@@ -20,7 +20,7 @@ from crawlframe.response.response import Response
 MIN_WORDS = 20  # a page with fewer proves nothing: an error may look the same at each URL
 WALL_WORDS = 200  # a page with a password field and fewer words asks for a login
 _SILENT = ["script", "style", "template", "noscript"]
-# What titles of pages say that are not the page that was asked for.
+# Words in titles of pages other than the requested one.
 _WALL = re.compile(
     r"\b(?:not found|no such|does ?n.t exist|error|log ?in|sign ?in|access denied|forbidden|"
     r"unauthori[sz]ed|captcha|are you (?:a )?human|unavailable|expired|maintenance|"
@@ -28,9 +28,9 @@ _WALL = re.compile(
     "未找到|不存在|登录|登錄|验证码|驗證碼|错误|錯誤|无法访问|维护",
     re.IGNORECASE,
 )
-# A value that is in no text by chance: that of a session. The first form needs letters and digits.
+# A value that is in no text by chance: a session's. The first form needs letters and digits.
 _TOKEN = re.compile(r"[A-Za-z0-9]{12,}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-MOST_TOKENS = 16  # of a URL, each of which is searched for in the whole page
+MOST_TOKENS = 16  # of a URL, each searched for in the whole page
 PAIRS = 5  # that are fetched of a rule
 EQUAL_PAIRS = 3  # of them that must be equal
 GONE = range(400, 429)  # statuses that say that this URL is no page: 429 and 5xx say nothing
@@ -47,7 +47,7 @@ class Content(NamedTuple):
 
 def content_of(response: Response) -> Content:
     """Return the content of a page. Tokens of its own URL, such as a session, do not count in it,
-    nor do queries of links and what is not shown."""
+    nor do queries of links and hidden text."""
     html = response.kind == "html"
     try:
         words, addresses, wall = _parts(response) if html else ([], [], False)
@@ -64,7 +64,7 @@ def content_of(response: Response) -> Content:
 def _parts(response: Response) -> tuple[list[str], list[str], bool]:
     tree = response.tree
     hrefs = [node.attrs.get("href") or "" for node in tree.css("a[href]")]
-    # Those to the page itself depend on its URL.
+    # Links to the page itself depend on its URL.
     links = response._join_all([href for href in hrefs if href and href[0] not in "#?"])
     images = [node.attrs.get("src") or "" for node in tree.css("img[src]")]
     password = tree.css_first('input[type="password"]') is not None
@@ -88,7 +88,7 @@ def _tokens(url: str) -> list[str]:
 
 
 def _bare(url: str, tokens: list[str]) -> str:
-    """The address without what rules may ignore."""
+    """The address without the parts that rules may ignore."""
     path = re.sub(r";[^/]*", "", url.partition("?")[0]).lower()
     path = re.sub(r"/(?:index|default|home|main)\.\w{2,5}$", "/", path)
     return _without(path.rstrip("/"), tokens)
@@ -109,8 +109,8 @@ def _hash(parts: list[bytes]) -> bytes:
 
 
 class AliasPage(NamedTuple):
-    """What a URL brings now. ``final``: the URL of the page, after redirects. ``content``: None if
-    there is none. ``problem``: why nothing is known of it, such as robots.txt."""
+    """The present page of a URL. ``final``: the URL of the page, after redirects. ``content``: None
+    if there is none. ``problem``: why it is unknown, such as robots.txt."""
 
     final: str = ""
     status: int = 0
@@ -127,7 +127,7 @@ Fetch = Callable[[str], Awaitable[AliasPage]]
 
 @dataclass(slots=True)
 class AliasVerdict:
-    """What came of it. ``rule``: with the places at which it was found to hold, too."""
+    """The result of a check. ``rule``: with the places where it was found to hold, too."""
 
     rule: AliasRule
     state: Literal["proposed", "verified", "refuted"] = "proposed"
@@ -178,8 +178,8 @@ async def verify(found: LearnedRule, fetch: Fetch, pairs: int = PAIRS) -> AliasV
 
 
 def chosen(found: LearnedRule, most: int) -> list[tuple[str, str]]:
-    """Return the pairs to be fetched: those that speak against the rule first, then places where it
-    was not seen, then those that speak for it, from different places, with the key of the rule."""
+    """Return the pairs to be fetched: pairs against the rule first, then places where it was not
+    seen, then pairs for it, from different places, with the key of the rule."""
     rule = found.rule
     pairs: dict[tuple[str, str], None] = dict.fromkeys(found.against[: max(1, most // 2)])
     pairs |= dict.fromkeys(found.untried[: max(1, most // 2)])
@@ -199,8 +199,8 @@ def chosen(found: LearnedRule, most: int) -> list[tuple[str, str]]:
 async def _compare(
     rule: AliasRule, one: str, other: str, fetch: Fetch, verdict: AliasVerdict
 ) -> tuple[bool | None, str, bytes]:
-    """Whether two URLs bring the same page; None if that is not known. What was found, and the
-    content if they do."""
+    """Whether two URLs bring the same page, None if that is not known; the finding; and the content
+    if they do."""
     first, second = await fetch(one), await fetch(other)
     verdict.fetches += 2
     for url, got, beside in ((one, first, second), (other, second, first)):

@@ -1,4 +1,4 @@
-"""BoundedDict: a dict that keeps only its newest keys, for what a process remembers."""
+"""BoundedDict: a dict that keeps only its newest keys, as a process's memory."""
 
 from __future__ import annotations
 

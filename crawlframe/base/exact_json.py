@@ -12,7 +12,7 @@ from crawlframe.errors import NotJson, TooDeep
 
 
 def decoded(text: str, url: str) -> Any:
-    """Returns what the text of the body at ``url`` says. Raises NotJson and TooDeep."""
+    """Returns the JSON value in the text of the body at ``url``. Raises NotJson and TooDeep."""
     try:
         return loads(text)
     except RecursionError as error:

@@ -1,4 +1,4 @@
-"""Expect: what an author expects of the runs of a spider. It is published with the spider and
+"""Expect: an author's expectations of the runs of a spider. They are published with the spider and
 stored with each task, so that the service can judge a run without importing the spider."""
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class Expect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     within=3600)``
 
     ``items``: the least number of items. ``fields``: by field, the least share of items in which it
-    has a value. ``errors``: the greatest share of pages that end in error. ``unique``: fields of
-    which no value may occur twice. ``within``: seconds after which the task must have ended.
-    ``monitors``: whether a run is also compared with earlier ones. ``action``: what happens to the
-    task when something is found: "alert" only records it, "pause", "cancel", or "refuse", which
-    also takes the nodes back to the code of the last good run."""
+    has a value. ``errors``: the greatest share of pages that end in error. ``unique``: fields whose
+    values may not repeat. ``within``: seconds after which the task must have ended. ``monitors``:
+    whether a run is also compared with earlier ones. ``action`` on a broken expectation: "alert"
+    only records it, "pause", "cancel", or "refuse", which also takes the nodes back to the code of
+    the last good run."""
 
     items: int = 0
     fields: dict[str, float] = {}
@@ -45,8 +45,8 @@ class Expect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def expectation(given: Any) -> Expect | None:
-    """Returns what ``expect`` of a spider or ``[expect]`` of a recipe says; None if it says
-    nothing. Raises ValueError, which names the key and the fix."""
+    """Returns the Expect of a spider's ``expect`` or a recipe's ``[expect]``; None if there is
+    none. Raises ValueError, which names the key and the fix."""
     if given is None or isinstance(given, Expect):
         return given
     if not isinstance(given, Mapping):

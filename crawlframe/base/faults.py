@@ -1,4 +1,4 @@
-"""Faults: named points of the protocol at which a test makes a process die, stop, fail or wait.
+"""Faults: named points of the protocol where a test makes a process die, stop, fail or wait.
 
 They are switched on by the environment only, and cost a call of an empty function when they are
 off. ``FAULT="complete.after:3:kill"``: the third time that this process reaches the point, it is
@@ -34,9 +34,9 @@ POINTS = (
     "schedule.before",  # a start that is due is written, but not committed
     "layers.recorded",  # the next layer of a task is in the database, but not yet in Redis
     "watch.round",  # a round of a watch is written, but not committed
-    "reload.load",  # a template begins to load the spiders
+    "reload.load",  # a template starts to load the spiders
     "reload.ready",  # the new version is live, but no worker runs it yet
-    "drain.begin", "drain.end",  # a worker completes what is in flight
+    "drain.begin", "drain.end",  # a worker completes requests in flight
     "reconcile.batch",  # records of the database are written to Redis
 )  # fmt: skip
 ACTIONS = ("kill", "stop", "error", "delay", "droplink")
@@ -44,7 +44,7 @@ DELAY = 1.5  # seconds
 
 
 class Fault:
-    """One entry of FAULT. Raises ConfigError."""
+    """An entry of FAULT. Raises ConfigError."""
 
     def __init__(self, text: str) -> None:
         self.text = text

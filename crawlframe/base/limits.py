@@ -1,5 +1,5 @@
-"""Budgets: the settings that bound what a task may fetch, and the reasons for which its links are
-not followed."""
+"""Budgets: the settings that bound a task's fetches, and the reasons for which its links are not
+followed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
+
+from crawlframe.base.ranks import Everyday, Tuning
 
 UNFOLLOWED = "unfollowed/"  # precedes the reasons for which links were not followed, in stats
 
@@ -36,13 +38,13 @@ class Budgets(msgspec.Struct, frozen=True):
     """Settings of a spider that bound its tasks. 0 or None: no limit."""
 
     byte_limit: int = 0  # bytes of the bodies of a task's pages
-    time_limit: float = 0.0  # seconds from submission, without those while the task is paused
+    time_limit: Everyday[float] = 0.0  # seconds from submission, without pauses
     host_page_limit: int = 0  # requests admitted per task and host
     host_byte_limit: int = 0  # bytes of the bodies per task and host
     links_per_page: int = 0  # requests taken from one page
-    url_length: int = 2083  # characters; the longest URL that Internet Explorer took
-    repeated_segments: int = 3  # how often one segment may occur in a path of more than eight
-    query_permutations: int = 0  # different sets of query names with one path
+    url_length: Tuning[int] = 2083  # characters; the longest URL that Internet Explorer took
+    repeated_segments: Tuning[int] = 3  # of one segment in a path of more than eight
+    query_permutations: Tuning[int] = 0  # different sets of query names with one path
     traps: str = "report"  # or "stop" or "off": many URLs that bring nothing new
 
     def __post_init__(self) -> None:
@@ -65,8 +67,8 @@ def without_none(given: Mapping[Any, Any]) -> dict[Any, Any]:
 
 @dataclass(slots=True)
 class ByteBudget:
-    """How many bytes the bodies of one task may have; 0 = no limit. ``spent`` are those of each
-    host over the cluster, as this worker last learned."""
+    """Limits in bytes for the bodies of one task; 0 = no limit. ``spent``: bytes of each host over
+    the cluster, as this worker last learned."""
 
     limit: int
     host_limit: int

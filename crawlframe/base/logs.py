@@ -1,4 +1,4 @@
-"""One log format for every process: time, level, node and process, logger, message."""
+"""Log format of every process: time, level, node and process, logger, message."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
 class RefusalFilter(logging.Filter):
-    """Removes the traceback of a 403 response: what was refused is in the message."""
+    """Removes the traceback of a 403 response, whose message names the refusal."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if getattr(record, "status_code", None) == 403:
@@ -22,7 +22,7 @@ class RefusalFilter(logging.Filter):
 
 
 class LineFormatter(logging.Formatter):
-    """A line, in which user and password of URLs are masked."""
+    """Formats a log record as a line that masks user and password of URLs."""
 
     def format(self, record: logging.LogRecord) -> str:
         return without_logins(super().format(record))

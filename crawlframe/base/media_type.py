@@ -1,7 +1,7 @@
-"""The media type of a file: what the Content-Type says, checked against the first bytes.
+"""The media type of a file: the Content-Type, checked against the first bytes.
 
 A server that answers with a login page in place of an image rarely changes the Content-Type. The
-signatures are those of the MIME Sniffing standard of the WHATWG, and of common archives."""
+signatures come from the MIME Sniffing standard of the WHATWG, and from common archives."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _ALIASES = {
     "audio/x-wav": "audio/wave",
     "video/x-msvideo": "video/avi",
 }
-# What servers send that know nothing about a file.
+# Types from servers that know nothing about a file.
 _GENERIC = frozenset(
     {"", OCTETS, "binary/octet-stream", "application/download", "application/force-download",
      "application/x-download", PLAIN}

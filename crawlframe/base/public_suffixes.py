@@ -12,8 +12,8 @@ MAX_HOST = 253  # characters of a name of a host; a URL may have more
 
 
 def registered_domain(host: str) -> str:
-    """The domain that somebody has registered: www.shop.co.uk -> shop.co.uk. Of an IP address or a
-    name without one, or that is too long for one, the host itself."""
+    """The registered domain of a host: www.shop.co.uk -> shop.co.uk. For an IP address, or a name
+    that has none or is too long, the host itself."""
     return host if len(host) > MAX_HOST else _registered_domain(host)
 
 

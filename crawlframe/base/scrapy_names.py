@@ -1,7 +1,7 @@
-"""Scrapy's spellings that have no meaning here, and what to write instead.
+"""Scrapy's spellings that have no meaning here, and their replacements.
 
-A spider ported from Scrapy would load and run with them, and do something else than its author
-meant: a proxy that is not used exposes the crawler's address. So each is refused by name."""
+A spider ported from Scrapy would load and run with them, and not do as its author meant: a proxy
+that is not used exposes the crawler's address. So each is refused by name."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ KEYWORDS = {
 }
 
 ATTRIBUTES = {
-    "custom_settings": "call it settings; its keys are in docs/reference/spiders.md",
+    "custom_settings": "call it settings; its keys are in docs/settings.md",
     "download_delay": _DELAY,
     "download_timeout": _TIMEOUT,
     "download_maxsize": _MAX_BODY,
@@ -162,7 +162,6 @@ METHODS = {
 SETTINGS = {
     "DOWNLOAD_DELAY": "delay",
     "CONCURRENT_REQUESTS_PER_DOMAIN": "concurrency",
-    "CONCURRENT_REQUESTS_PER_IP": "ip_concurrency",
     "CONCURRENT_REQUESTS": "concurrency",
     "DEPTH_LIMIT": "depth_limit",
     "CLOSESPIDER_PAGECOUNT": "page_limit",
@@ -180,6 +179,7 @@ SETTINGS = {
     "ROBOTSTXT_OBEY": "robots",
 }
 OTHER_SETTINGS = {
+    "CONCURRENT_REQUESTS_PER_IP": 'write "ip": {"concurrency": 8}',
     "RETRY_ENABLED": "write retries: 0 for no further tries",
     "HTTPCACHE_ENABLED": "leave it out, and run `crawl --cache`",
     "ITEM_PIPELINES": "write pipelines = [...] in the spider, next to settings",
@@ -203,6 +203,21 @@ OTHER_SETTINGS = {
     "MEMUSAGE_LIMIT_MB": "it is a setting of the node: CRAWLFRAME_MAX_MEMORY",
     "RANDOMIZE_DOWNLOAD_DELAY": "delays are kept as they are; leave it out",
     "REDIRECT_ENABLED": _REDIRECTS,
+}
+
+# Settings of an earlier version, which are parts of tables now.
+FORMER = {
+    "browser_block": "browser.block",
+    "browser_failure_pictures": "browser.failure_pictures",
+    "browser_settle": "browser.settle",
+    "conditional": "reuse.conditional",
+    "ip_concurrency": "ip.concurrency",
+    "ip_delay": "ip.delay",
+    "max_age": "reuse.max_age",
+    "near_likeness": "near_duplicates.likeness",
+    "near_limit": "near_duplicates.limit",
+    "near_within": "near_duplicates.within",
+    "skip_unchanged": "reuse.skip_unchanged",
 }
 
 _META = frozenset(META)
@@ -238,7 +253,7 @@ INHERITS = (
 
 
 def misuse_of(spider: type) -> str:
-    """What a spider class has kept from Scrapy, and what to write instead; "" if nothing."""
+    """Scrapy's names that a spider class has kept, with their replacements; "" if none."""
     if is_scrapy_spider(spider):
         return INHERITS
     ours = [kind for kind in spider.__mro__ if kind.__module__.startswith("crawlframe.")]
@@ -252,16 +267,25 @@ def misuse_of(spider: type) -> str:
 
 
 def misuse_in_settings(settings: Mapping[str, Any], known: Iterable[str]) -> str:
-    """What is wrong with the names in a spider's settings; "" if nothing."""
+    """The first mistake in the names of a spider's settings, with the fix; "" if none."""
     known = [*known]
     for name in settings:
-        if name in known:
-            continue
-        if name in SETTINGS:
-            return f"{name} is Scrapy's name; write {SETTINGS[name]!r}"
-        if name in OTHER_SETTINGS:
-            return f"{name} is Scrapy's: {OTHER_SETTINGS[name]}"
-        lower = str(name).lower()
-        near = f" (did you mean {lower!r}?)" if lower in known else did_you_mean(str(name), known)
-        return f"there is no setting {name!r}{near}; docs/reference/spiders.md lists them"
+        if name not in known:
+            return _misuse(str(name), known)
     return ""
+
+
+def _misuse(name: str, known: list[str]) -> str:
+    if name in SETTINGS:
+        return f"{name} is Scrapy's name; write {SETTINGS[name]!r}"
+    if name in OTHER_SETTINGS:
+        return f"{name} is Scrapy's: {OTHER_SETTINGS[name]}"
+    table, _, part = FORMER.get(name, name).partition(".")
+    if name in FORMER or table in known:
+        how = f'"{table}": {{"{part}": ...}}, or -s {table}.{part}=... for a task'
+        return f"{name} is part of a table; write {how}"
+    if parts := [one for one in known if one.startswith(f"{name}.")]:
+        return f"{name} is a table; write {', '.join(f'{part}=...' for part in parts)}"
+    lower = name.lower()
+    near = f" (did you mean {lower!r}?)" if lower in known else did_you_mean(name, known)
+    return f"there is no setting {name!r}{near}; docs/settings.md lists them"

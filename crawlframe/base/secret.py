@@ -1,8 +1,8 @@
 """Secret: a spider argument that nothing shows, such as a token.
 
 It wraps the text instead of being a str. A str subclass could mask its repr and an f-string, but
-its text would still leave through +, join, slices, encode, json.dumps and C code, unnoticed. What
-is no str makes an f-string show the mask and everything else fail; only ``reveal`` returns it."""
+its text would still leave through +, join, slices, encode, json.dumps and C code, unnoticed. With
+another type, f-strings show the mask and the rest fails; only ``reveal`` returns it."""
 
 from __future__ import annotations
 
@@ -96,13 +96,13 @@ def secret_texts(value: Any) -> set[str]:
 
 
 def is_sealed(value: Any) -> bool:
-    """Whether this is what a secret is stored as."""
+    """Whether the value is the stored form of a secret."""
     return isinstance(value, dict) and value.keys() == {SEALED}
 
 
 def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON schema of arguments, in which secrets are marked. Raises TypeError for a type that
-    has none."""
+    """The JSON schema of arguments, where secrets are marked. Raises TypeError for a type without a
+    schema."""
     return msgspec.json.schema(kind, schema_hook=_schema)
 
 
@@ -118,7 +118,7 @@ def default_of(kind: Any, default: Any) -> Any:
 
 
 def form_body(form: Any) -> bytes:
-    """The form, urlencoded. Raises TypeError for a Secret, of which it would send the mask."""
+    """The form, urlencoded. Raises TypeError for a Secret, whose mask would be sent."""
     from urllib.parse import urlencode
 
     pairs = form.items() if isinstance(form, Mapping) else form

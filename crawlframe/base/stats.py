@@ -39,14 +39,14 @@ class PageStats:
 
 
 class Counted(Protocol):
-    """The results of a callback, as seen by stats: those of an Outcome."""
+    """The results of a callback, as seen by stats: CallbackResults of an Outcome."""
 
     stats: PageStats | None
     unfit: bool
 
 
 class Counting(Protocol):
-    """What runs now, as seen by stats and logs: an Outcome."""
+    """The running work, as seen by stats and logs: an Outcome."""
 
     task: int
     rid: bytes
@@ -71,7 +71,7 @@ class Owner(Protocol):
 class Stats:
     """``self.stats`` of a spider: counters and maxima, summed over all workers.
 
-    Counts of a callback are committed when it ends, together with its items; those of a callback
+    Counts of a callback are committed when it ends, together with its items; counts of a callback
     that raises, or of a page that another worker committed first, are dropped with the items."""
 
     def __init__(self, owner: Owner) -> None:

@@ -31,7 +31,7 @@ _parsed = lru_cache(maxsize=64)(can_ada.parse)
 
 def normalise(url: str) -> str:
     """Return the absolute http(s) URL as a browser would send it, without user and password, which
-    are no part of what is sent as a URL, and without its fragment.
+    are not sent in URLs, and without its fragment.
 
     Raises BadRequest if it is not such a URL."""
     try:
@@ -100,9 +100,9 @@ def escaped(link: str) -> str:
 
 
 def canonical(url: str) -> str:
-    """Return the form in which two normalised URLs are compared: percent-encoding by RFC 3986,
-    6.2.2, query parts sorted, no empty ones. It is not the URL that is sent: to some servers
-    ``%7E`` is not ``~``."""
+    """Return the form for comparing two normalised URLs: percent-encoding by RFC 3986, 6.2.2, query
+    parts sorted, no empty ones. It is not the URL that is sent: to some servers ``%7E`` is not
+    ``~``."""
     if "%" in url:
         url = _ESCAPE.sub(_same_escape, url)
     if "?" not in url:
@@ -135,7 +135,7 @@ def hostname_of(url: str) -> str:
 
 
 def without_port(host: str) -> str:
-    """Return ``host`` of ``host:port``; that of an IPv6 address is in brackets."""
+    """Return ``host`` of ``host:port``; an IPv6 address is in brackets."""
     if host.endswith("]"):
         return host
     name, colon, port = host.rpartition(":")

@@ -1,4 +1,4 @@
-"""Zstandard: that of the standard library, or its backport for Python before 3.14."""
+"""Zstandard of the standard library, or its backport for Python before 3.14."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The encoding of a body that declares none: UTF-8 if its bytes are valid UTF-8, else what the
-bytes clearly indicate, else the usual one of its language, its host or its top-level domain.
+"""The encoding of a body that declares none: UTF-8 if its bytes are valid UTF-8, else the encoding
+that the bytes clearly indicate, else the usual one of its language, its host or its top-level
+domain.
 
 The bytes are clear only for scripts other than Latin: the encodings of Western and Central Europe
 differ in so few letters that a guess varies from page to page of one site. The guess is made by

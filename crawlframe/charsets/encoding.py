@@ -14,9 +14,9 @@ from crawlframe.charsets.content_type import content_type_of
 from crawlframe.charsets.detection import undeclared
 from crawlframe.charsets.labels import codec_of
 
-_MARKS = (  # byte order marks, and how an XML declaration without one begins in UTF-16
+_MARKS = (  # byte order marks, and the first bytes of an XML declaration in UTF-16 without a mark
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, which begins alike
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, which starts alike
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -26,7 +26,7 @@ _MARKS = (  # byte order marks, and how an XML declaration without one begins in
 _ANY_MARK = tuple(mark for mark, _ in _MARKS)
 _LOOKED_AT = 1 << 16  # bytes searched for a declaration
 
-# The WHATWG prescan. Each character is matched once: no group gives back what it took.
+# The WHATWG prescan. Each character is matched once: no group backtracks.
 _ATTRIBUTE = (
     rb"""([^\s/>][^\s/>=]*+)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>"'][^\s>]*+))?+)?+"""
 )

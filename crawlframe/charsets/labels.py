@@ -59,7 +59,8 @@ def _find_codec(name: str) -> codecs.CodecInfo | None:
 
 
 def _replace(data: Buffer, errors: str = "strict", /) -> tuple[str, int]:
-    """One U+FFFD for the whole input, as in the standard: these encodings were used for attacks."""
+    """Returns one U+FFFD for all input, as in the standard: such encodings were used for
+    attacks."""
     size = memoryview(data).nbytes
     return "\ufffd" if size else "", size
 

@@ -1,7 +1,7 @@
 """The most likely legacy encoding of a page, by its language and its top-level domain.
 
-The languages are those of the HTML standard ("suggested default encoding"), the domains those of
-countries where such a language is written, as browsers have them."""
+The languages come from the HTML standard ("suggested default encoding"), the domains from countries
+where such a language is written, as in browsers."""
 
 from __future__ import annotations
 

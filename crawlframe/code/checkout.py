@@ -30,7 +30,7 @@ SAFE = (
     "gc.auto=0",
     "maintenance.auto=false",
 )
-# These would lead to another repository than the one that holds the directory.
+# These would lead to another repository than the directory's.
 ELSEWHERE = (
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -147,7 +147,7 @@ def run_git(
     """The output of git. ``timeout`` in seconds; ``env`` is added to ours. Raises GitError."""
     options = [word for option in SAFE for word in ("-c", option)]
     kept = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
-    # Reading must not take the lock that is watched; and nobody is there to be prompted.
+    # Reading must not take the lock that is watched; and there is no user to prompt.
     ours = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Failure: what is said about a module that does not load: file, line, error, the author's part of
+"""Failure: the message about a module that does not load: file, line, error, the author's part of
 the traceback."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from crawlframe.code import source
 from crawlframe.code.source import LoadTimeout
 
-# What Django says of a model whose app is not installed.
+# Django's message for a model whose app is not installed.
 _NO_APP = re.compile(r"Model class (\S+) doesn't declare an explicit app_label")
 ENGINE = Path(__file__).parent.parent
 OUR_FRAMES = (

@@ -16,20 +16,20 @@ DYNAMIC = {"import_module", "__import__", "exec", "eval"}
 
 
 class Dependencies:
-    """Those of the spiders of one registry, as far as their source says."""
+    """Dependencies of the spiders of one registry, as far as their source says."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._loaded = registry.loaded
         self._imports: dict[str, set[str] | None] = {}
-        # Who reads a file that is no module is unknown.
+        # The readers of a file that is no module are unknown.
         trees = [registry.directory, *registry.files]
         paths = (path for tree in trees for path in files(tree))
         self._data = digest((p for p in paths if p.suffix != ".py"), registry.directory)
 
     def mark(self, spider: str) -> str:
-        """Returns a digest of all code that the spider depends on: of its module and what that
-        imports, directly or indirectly, and of all files that are no modules. If that is
+        """Returns a digest of all code that the spider depends on: of its module and the modules
+        that it imports, directly or indirectly, and of all files that are no modules. If that is
         unknown, as for modules that are imported by a computed name, of all code."""
         paths = self._paths(self._registry.spiders[spider].__module__)
         if paths is None:

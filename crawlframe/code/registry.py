@@ -33,10 +33,10 @@ SPIDER_NAME = re.compile(r"[\w.-]{1,100}")
 class Registry:
     """The spiders of one package.
 
-    ``spiders``: name -> class. ``infos``: what is published about each, by name. ``broken``: module
-    -> what is wrong with it; the first line names file, line and error, a traceback may follow.
+    ``spiders``: name -> class. ``infos``: the published description of each, by name. ``broken``:
+    module -> its problem; the first line names file, line and error, a traceback may follow.
     ``files``: files outside the package that belong to the code: the authors' modules that were
-    imported for it, and what spiders declare; a directory stands for all files below."""
+    imported for it, and files that spiders declare; a directory stands for all files below."""
 
     def __init__(self, finder: SourceFinder, limit: float | None) -> None:
         self.spiders: dict[str, type[Spider]] = {}
@@ -62,8 +62,8 @@ class Registry:
         keep: bool = False,
     ) -> Registry:
         """Imports all modules of a package, given by name or by its directory, from source, and
-        loads what the ``sources`` find. Never raises for what a module does; only KeyboardInterrupt
-        is passed on.
+        loads the spiders that ``sources`` find. Never raises errors of a module; only
+        KeyboardInterrupt is passed on.
 
         Modules in ``skip`` (name -> reason) are not imported and count as broken for that reason.
         One import may take ``limit`` seconds. ``loading`` is called with the name of each module
@@ -123,11 +123,11 @@ class Registry:
 
     @property
     def loaded(self) -> Mapping[Path, bytes]:
-        """Every file of the authors that was loaded, with the digest of what was."""
+        """Every loaded file of the authors, with the digest of its content."""
         return self._finder.loaded
 
     def changed(self) -> list[Path]:
-        """Files of modules that differ from what was imported."""
+        """Files of modules that changed after the import."""
         return self._finder.changed()
 
     def get(self, name: str) -> type[Spider]:
@@ -138,7 +138,7 @@ class Registry:
         return spider
 
     def info(self, name: str) -> SpiderInfo:
-        """What is published about a spider. Raises UnknownSpider."""
+        """The published description of a spider. Raises UnknownSpider."""
         self.get(name)
         return next(info for info in self.infos if info.name == name)
 
@@ -242,7 +242,7 @@ def unknown_spider(
     text = f"there is no spider {name!r}{did_you_mean(name, known)}. "
     text += f"Known: {', '.join(sorted(known))}" if known else "None is known"
     if not broken:
-        text += f"; {command('checkspiders')} says what does not load"
+        text += f"; {command('check')} says what does not load"
     for first_line in (problem.partition("\n")[0] for problem in broken.values()):
         text += f"\nNot loaded: {first_line}"
     return UnknownSpider(text)

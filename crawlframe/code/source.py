@@ -43,13 +43,13 @@ RING = 1.0  # seconds between two interruptions of an import that swallows the f
 
 
 class SourceFinder(MetaPathFinder):
-    """Lets all other finders search, and loads from source those of the authors' own modules that
-    they find: plain source files that are neither Python's nor installed. Modules with another
-    loader (extension modules, zip files, rewritten tests) are left as they were found."""
+    """Lets all other finders search, and loads the authors' own modules that they find from source:
+    plain source files that are neither Python's nor installed. Modules with another loader
+    (extension modules, zip files, rewritten tests) are left as they were found."""
 
     def __init__(self) -> None:
         self.trees: set[str] = set()  # directories of the authors' own code, wherever they are
-        self.loaded: dict[Path, bytes] = {}  # file -> digest of what was compiled or linked
+        self.loaded: dict[Path, bytes] = {}  # file -> digest of the compiled or linked content
         self.refused: dict[str, str] = {}  # module -> why it must not be imported
         self.sealed = False  # all is loaded; later imports may be of another version
         self.bytecode: Bytecode | None = None
@@ -57,7 +57,7 @@ class SourceFinder(MetaPathFinder):
 
     @classmethod
     def install(cls) -> SourceFinder:
-        """The one finder of this process, in front of all others."""
+        """Returns the finder of this process, in front of all others."""
         mine = [finder for finder in sys.meta_path if isinstance(finder, cls)]
         finder = mine[0] if mine else cls()
         sys.meta_path[:] = [finder, *(other for other in sys.meta_path if other is not finder)]
@@ -129,7 +129,7 @@ class SourceFinder(MetaPathFinder):
         return data
 
     def changed(self) -> list[Path]:
-        """Files whose bytes on disk are not those that were loaded."""
+        """Files whose bytes on disk differ from the loaded bytes."""
         return [file for file, mark in self.loaded.items() if content(file) != mark]
 
 
@@ -223,7 +223,7 @@ class LoadTimeout(BaseException):
 
 def within(seconds: float | None, what: Callable[[], Result]) -> Result:
     """Calls ``what``; raises LoadTimeout in it after ``seconds`` (None: no limit), and again each
-    second if it goes on. Signals arrive only in the main thread; elsewhere there is no limit.
+    second if it continues. Signals arrive only in the main thread; elsewhere there is no limit.
 
     Code that does not return to the interpreter is not interrupted."""
     if seconds is None or threading.current_thread() is not threading.main_thread():

@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 class Finder(Protocol):
-    """What a source loads its spiders with; the registry is one."""
+    """The loader for a source's spiders; the registry is one."""
 
     @property
     def directory(self) -> Path:
@@ -26,12 +26,12 @@ class Finder(Protocol):
         """The contents of a file that belongs to the code. Raises OSError."""
 
     def attempt(self, name: str, path: Path, load: Callable[[], Result]) -> Result | None:
-        """Returns what ``load`` returns, within the time limit of an import. None when it raises,
+        """Returns the result of ``load``, within the time limit of an import. None when it raises,
         or may not be called because it killed a process before: ``name`` is broken then, and
         ``path`` is named if the error does not say where it was."""
 
     def refuse(self, name: str, problem: str) -> None:
-        """Records that ``name`` does not load. ``problem`` begins with file and line."""
+        """Records that ``name`` does not load. ``problem`` starts with file and line."""
 
 
 class SpiderSource(Protocol):
@@ -46,5 +46,5 @@ class SpiderSource(Protocol):
         the others still load."""
 
     def files(self) -> Iterable[Path]:
-        """The files and directories outside the spiders package that are watched, also those that
-        do not exist yet. Called after ``find``."""
+        """The files and directories outside the spiders package that are watched, also missing
+        ones. Called after ``find``."""

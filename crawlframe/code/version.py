@@ -20,7 +20,7 @@ NO_CODE = re.compile(r"\..*|__pycache__|.*\.pyc|.*~|\#.*\#|4913|.*___jb_(tmp|old
 MARK = 16  # bytes of a file's digest
 GONE = b"gone"  # in place of a file's digest
 BLOCK = 1 << 20  # bytes read at a time
-CLOCK_LAG = 20_000_000  # nanoseconds by which a file's time may lag behind the clock
+CLOCK_LAG = 20_000_000  # nanoseconds that a file's time may lag behind the clock
 TRIES = 5  # attempts on a checkout whose HEAD moves
 
 
@@ -82,15 +82,15 @@ def code_version(tree: Path, extra: Iterable[Path] = (), engine: Iterable[Path] 
     ``tree``, ``extra`` (files or trees) and ``engine`` (the framework's trees) match it, else
     ``<revision>+<digest>``; ``+<digest>`` without git.
 
-    A revision does not cover what git ignores, nor what links outside the checkout lead to: such
-    files add the digest too. Never raises; if git fails, there is no revision."""
+    A revision does not cover ignored files, nor files behind links out of the checkout: such files
+    add the digest too. Never raises; if git fails, there is no revision."""
     return Snapshot.take(tree, extra, engine).version
 
 
 class Snapshot(NamedTuple):
     """The code on disk. Its ``digest`` was taken first: if it and the revision are the same after
-    the import, the version is that of what was imported. A change that was undone in between is
-    found only by SourceFinder.changed."""
+    the import, the version is the imported one. A change that was undone in between is found only
+    by SourceFinder.changed."""
 
     version: str
     digest: str  # of the names and contents in the tree
@@ -105,8 +105,8 @@ class Snapshot(NamedTuple):
         engine: Iterable[Path] = (),
         checkout: Checkout | None = None,
     ) -> Snapshot:
-        """Reads all of it. ``version`` is as in code_version; never raises. ``checkout`` is that of
-        the tree, if the caller has it already."""
+        """Reads all of it. ``version`` is as in code_version; never raises. ``checkout``: of the
+        tree, if the caller has it already."""
         trees = [path.absolute() for path in (tree, *extra, *engine)]
         for _ in range(TRIES):
             read = cache(content)

@@ -1,1 +1,1 @@
-"""The private Redis server of a checkout in which no Redis is configured."""
+"""The private Redis server of a checkout that has no Redis configured."""

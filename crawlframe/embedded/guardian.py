@@ -21,7 +21,7 @@ from pathlib import Path
 LOOK_EVERY = 0.25  # seconds between two checks of users and server
 ANSWER_WITHIN = 30.0  # seconds a server may take to answer after its start
 STOP_WITHIN = 10.0  # seconds until a stopping server is killed
-READY = "ready"  # what the starter reads once the server answers
+READY = "ready"  # the starter's signal that the server answers
 MAX_LOG = 1 << 20  # bytes; a larger log is started afresh with the next server
 
 
@@ -131,7 +131,7 @@ class Server:
 
 
 def main(directory: Path, socket_path: Path, command: list[str]) -> None:
-    """Writes READY, or what went wrong, to standard output for the starter, then closes it."""
+    """Writes READY, or the problem, to standard output for the starter, then closes it."""
     server = Server(directory, socket_path, command)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     try:

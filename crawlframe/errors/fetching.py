@@ -23,7 +23,7 @@ class FetchError(CrawlframeError):
     response: Any = None  # the Response, where there was one
     sent: Any = None  # the method, the URL and the headers that were sent last, if any were
     of_page: bool = False  # of the page that a callback holds, after its fetch
-    picture: bytes = b""  # JPEG: what the browser showed
+    picture: bytes = b""  # JPEG of the page in the browser
 
 
 class Retry(FetchError):
@@ -202,8 +202,8 @@ class ActionFailed(FetchError):
 
 
 class PageOpen(FetchError):
-    """A callback that holds a page of the browser asks for another one, for which it could wait
-    for ever."""
+    """A callback that holds a page of the browser asks for another page, and could wait for
+    ever."""
 
     reason = "page_open"
     retryable = False
@@ -228,7 +228,7 @@ class UsageDenied(Excluded):
 
 
 class FileRefused(FetchError):
-    """The file is of another type than those that the request saves."""
+    """The file's type is none that the request saves."""
 
     reason = "file_type"
     retryable = False
@@ -266,8 +266,8 @@ class GraphQLFailed(FetchError):
 
 
 class RobotsUnread(FetchError):
-    """Nothing answered when the robots.txt of the origin was asked for, so nothing of it may be
-    fetched. ``reason`` is that of the failure, such as "dns"."""
+    """No server answered when the robots.txt of the origin was asked for, so no page of it may be
+    fetched. ``reason``: of the failure, such as "dns"."""
 
     def __init__(self, origin: str, reason: str, why: str, after: float) -> None:
         """``after``: seconds until it may be asked for again."""
@@ -278,5 +278,5 @@ class RobotsUnread(FetchError):
         self._arguments = (origin, reason, why, after)
 
     def copy(self) -> RobotsUnread:
-        """Another one, for another request."""
+        """Returns a new error, for another request."""
         return RobotsUnread(*self._arguments)

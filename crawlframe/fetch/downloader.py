@@ -80,8 +80,8 @@ class Downloader:
     async def fetch(
         self, request: Request, settings: SpiderSettings, context: FetchContext = NO_CONTEXT
     ) -> Response:
-        """The response to ``request``. Raises FetchError, what the check of the context raises, and
-        with a trail Redirected instead of following a redirect, or Challenged."""
+        """The response to ``request``. Raises FetchError, errors of the context's check, and with a
+        trail Redirected instead of following a redirect, or Challenged."""
         if context.account is None:
             with self.memory.account() as own:
                 # Not a subclass's, which has called this one.
@@ -147,7 +147,7 @@ class Downloader:
             return ""
 
     async def sweep(self) -> None:
-        """Deletes what killed workers have left of files that they saved."""
+        """Deletes parts of saved files that killed workers have left."""
         try:
             await self._files.sweep()
         except OSError as error:
@@ -213,7 +213,7 @@ class Downloader:
             "User-Agent": settings.user_agent or self._settings.user_agent,
             "Accept": ACCEPT,
             "Accept-Language": ACCEPT_LANGUAGE,
-            # Parts of what is packed on its way could not be put together.
+            # Parts of a compressed file could not be put together.
             "Accept-Encoding": "identity" if request.options.save else ACCEPTED,
         }
         of_spider = trail.left_of(settings.headers) if trail else settings.headers

@@ -37,7 +37,7 @@ class Watch(Protocol):
 
 
 class Unwatched:
-    """Ignores all of it."""
+    """A Watch that ignores all calls."""
 
     def in_loop(self, awaitable: Awaitable[Response]) -> Awaitable[Response]:
         return awaitable
@@ -57,7 +57,7 @@ class MiddlewareFailed(CrawlframeError):
 
 
 class Layer(NamedTuple):
-    """One middleware. ``waits``: whether its fetch is a coroutine."""
+    """A middleware. ``waits``: whether its fetch is a coroutine."""
 
     fetch: Callable[..., Any]
     name: str
@@ -88,7 +88,7 @@ class Middlewares:
     ) -> Response:
         """The response that the outermost layer returns; the innermost calls ``download``.
 
-        Raises FetchError, MiddlewareFailed, and what ``download`` raises."""
+        Raises FetchError, MiddlewareFailed, and errors of ``download``."""
         way = _Way(self, request, download, watch or Unwatched())
         try:
             return await way.watch.in_loop(way.through(0, request))
@@ -101,8 +101,8 @@ class Middlewares:
 
 
 class _Way:
-    """One request's way through the layers. ``culprit`` is the layer that the last error came from,
-    "" for the download."""
+    """A request's way through the layers. ``culprit`` is the layer that raised the last error, ""
+    for the download."""
 
     def __init__(
         self, middlewares: Middlewares, request: Request, download: CallNext, watch: Watch
@@ -165,7 +165,7 @@ class _Way:
 
 
 class _Turn:
-    """One layer at work on one request."""
+    """A layer at work on one request."""
 
     def __init__(self, way: _Way, layer: Layer, number: int) -> None:
         self._way = way

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from crawlframe.base.program import command
 from crawlframe.conf import Settings
 from crawlframe.errors import CacheUnusable
 from crawlframe.request.record import Hop
@@ -59,20 +60,20 @@ class Extent(NamedTuple):
 
 
 class PageCache:
-    """One file, which several processes may use. Used by all threads of a worker. ``refresh``:
-    nothing is found, so that everything is fetched and kept again. All methods raise CacheUnusable
-    if the disk is full, another process holds the file for long, or it is damaged."""
+    """A cache in one file, which several processes may use. Used by all threads of a worker.
+    ``refresh``: no page is found, so that every page is fetched and kept again. All methods raise
+    CacheUnusable if the disk is full, another process holds the file for long, or it is damaged."""
 
     def __init__(self, path: Path, *, refresh: bool = False, max_size: int = MAX_SIZE) -> None:
         self._path = path
         self._lock = threading.Lock()
         with self._named_errors():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch(mode=0o600)  # pages may be those of somebody who is logged in
+            path.touch(mode=0o600)  # pages may be private to a login
             self._database = sqlite3.connect(
                 path, timeout=WAIT, isolation_level=None, check_same_thread=False
             )
-            # Also if the rest fails, or nobody uses the cache any more.
+            # Also if the rest fails, or the cache is not used any more.
             weakref.finalize(self, self._database.close).atexit = False
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = OFF")
@@ -93,7 +94,7 @@ class PageCache:
         return cls(settings.var_dir / PLACE, refresh=settings.cache == "refresh")
 
     def find(self, request: Request) -> Kept | None:
-        """What is kept for the request. Files are not: they are in the file store."""
+        """The kept page of the request. Files are not kept: they are in the file store."""
         if self._refresh or request.options.save:
             return None
         row = self._one("SELECT url, status, target, headers, body FROM page", request)
@@ -168,7 +169,7 @@ class PageCache:
         except (sqlite3.Error, OSError, zlib.error, msgspec.DecodeError) as error:
             raise CacheUnusable(
                 f"the development cache {self._path} cannot be used: {error}; free some space, end "
-                "what else uses the file, or delete it with `manage.py cache --clear`"
+                f"what else uses the file, or delete it with `{command('store clear-cache')}`"
             ) from None
 
     def _shrink(self) -> None:

@@ -1,4 +1,4 @@
-"""S3Client: the client of one place in a bucket. Credentials, region and endpoint are those of the
+"""S3Client: the client of one place in a bucket. Credentials, region and endpoint come from the
 environment, as in all clients of S3: AWS_ACCESS_KEY_ID, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from crawlframe.errors import CrawlframeError, FileGone, StoreError
 from crawlframe.files.store import ROOM, StoreEntry, path_of
 
-PREFIXES = "0123456789abcdef"  # that names begin with: a listing of all would be long
+PREFIXES = "0123456789abcdef"  # first letters of names: a listing of all would be long
 TIMEOUT = 30  # seconds for an answer
 TRIES = 3  # by the client
 PART = 8 << 20  # bytes of one part of an upload; a file of less than two is sent at once
@@ -21,8 +21,8 @@ PARTS_AT_ONCE = 2
 
 
 class S3Client:
-    """Belongs to the process that uses it first. ``what`` is in ``address``, for messages of
-    ``error``, which everything that goes wrong becomes."""
+    """The client of an address, which belongs to the process that uses it first. ``what`` names the
+    content for messages of ``error``, the class of all its errors."""
 
     def __init__(self, address: str, what: str, error: type[CrawlframeError]) -> None:
         self.address = address.rstrip("/")
@@ -78,7 +78,7 @@ class S3Client:
                     skip_instance_cache=True,
                     use_listings_cache=False,
                 )
-                self._system.retries = 1  # those of the client are enough
+                self._system.retries = 1  # the client's own retries are enough
             return self._system
 
     @contextmanager

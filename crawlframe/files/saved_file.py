@@ -21,10 +21,9 @@ class FileRoom(Protocol):
 
 @dataclass(frozen=True)
 class SavedFile:
-    """A file of the store. ``path`` is its place there, ``size`` is in bytes; both are those of the
-    content after decompression. ``media_type`` is what the Content-Type and the first bytes say.
-    ``url`` is where it was downloaded from, after redirects. It may be the value of a field of an
-    item, which stores these five."""
+    """A file of the store. ``path`` is its place there, ``size`` is in bytes; both after
+    decompression. ``media_type`` is found by the Content-Type and the first bytes. ``url`` is its
+    source, after redirects. It may be the value of a field of an item, which stores these five."""
 
     url: str
     path: str
@@ -41,8 +40,8 @@ class SavedFile:
 
     def thumbnail(self, width: int, height: int) -> SavedFile:
         """Makes a small copy of an image, of at most ``width`` by ``height`` pixels, and saves it
-        with the page. Needs the extra ``images``. Raises ImageRefused for what is no image, or one
-        of more than 50 million pixels, and StoreError."""
+        with the page. Needs the extra ``images``. Raises ImageRefused for other files, and for
+        images of more than 50 million pixels, and StoreError."""
         from crawlframe.files.thumbnails import thumbnail
 
         room = self._opened()

@@ -1,5 +1,5 @@
-"""Spool: files on their way into the store. What a broken transfer has left is kept there for a
-while, so that the next attempt on the same node can continue it.
+"""Spool: files on their way into the store. The part that a broken transfer leaves is kept there
+for a while, so that the next attempt on the same node can continue it.
 
 Each file is locked while a process works on it, and the lock ends with the process."""
 
@@ -16,7 +16,7 @@ from uuid import uuid4
 
 PART, NOTE = ".part", ".json"
 KEPT_SECONDS = 6 * 3600.0  # seconds that the beginning of a file is kept
-UNUSED_SECONDS = 60.0  # seconds after which a file without use is deleted that nobody works on
+UNUSED_SECONDS = 60.0  # seconds after which a file without use or lock is deleted
 
 
 class Partial:
@@ -32,7 +32,7 @@ class Partial:
         self._note = path.with_suffix(NOTE)
 
     def load(self, url: str) -> None:
-        """Continues what is there, if it came from this URL; otherwise begins anew."""
+        """Continues the part, if it came from this URL; otherwise starts anew."""
         with suppress(OSError, ValueError, TypeError, KeyError):
             note = json.loads(self._note.read_bytes())
             # After a crash of the machine, bytes may be missing that were counted.
@@ -43,14 +43,14 @@ class Partial:
             self.restart()
 
     def restart(self) -> None:
-        """Drops what is there."""
+        """Drops the part."""
         self._note.unlink(missing_ok=True)  # first: it must not describe other bytes
         self._file.seek(0)
         self._file.truncate()
         self.size, self.validator = 0, ""
 
     def describe(self, url: str, validator: str) -> None:
-        """Notes what the bytes that follow are the beginning of."""
+        """Notes the source of the bytes that follow."""
         self.validator = validator
         draft = self._note.with_suffix(f".{uuid4().hex}")
         draft.write_text(json.dumps({"url": url, "validator": validator, "boot": _boot()}))
@@ -61,7 +61,7 @@ class Partial:
         self.size += len(chunk)
 
     def complete(self) -> None:
-        """Nothing more will come, and no attempt will continue it."""
+        """Completes the file: no attempt will continue it."""
         self._file.flush()
         self._note.unlink(missing_ok=True)
 
@@ -77,12 +77,12 @@ class Partial:
             self._file.close()
 
     def discard(self) -> None:
-        """Drops it for good."""
+        """Deletes the part."""
         self.validator = ""
         self.close()
 
     def moved(self) -> None:
-        """Its file has another place now."""
+        """Closes the file, which was moved to another path."""
         self._file.close()
 
 
@@ -93,8 +93,8 @@ class Spool:
         self.directory = directory
 
     def open(self, name: str, url: str) -> Partial:
-        """The file of this name, with what an earlier attempt has left of ``url``. If another
-        process works on it, it is a new one. Raises OSError."""
+        """The file of this name, with the part that an earlier attempt has left of ``url``. If
+        another process works on it, it is a new file. Raises OSError."""
         self.directory.mkdir(parents=True, exist_ok=True)
         partial = self._locked(name) or self._locked(f"{name}-{uuid4().hex}")
         assert partial is not None
@@ -102,8 +102,8 @@ class Spool:
         return partial
 
     def sweep(self, now: float | None = None) -> int:
-        """Deletes what killed processes have left and no attempt will continue. Returns how many
-        files. Raises OSError."""
+        """Deletes files of killed processes that no attempt will continue. Returns how many. Raises
+        OSError."""
         now = time.time() if now is None else now
         if not self.directory.is_dir():
             return 0
@@ -118,7 +118,7 @@ class Spool:
         return swept
 
     def _locked(self, name: str) -> Partial | None:
-        """None: another process works on it."""
+        """Returns None if another process works on it."""
         path = self.directory / f"{name}{PART}"
         while True:
             file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o640), "r+b")

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from crawlframe.errors import FileGone, StoreError
 
 ROOM = "sha256"  # folder of the files
-SPOOL = "spool"  # folder of what is on its way
+SPOOL = "spool"  # folder of unfinished files
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -33,7 +33,7 @@ class FileStore(Protocol):
 
     @property
     def address(self) -> str:
-        """Where it is, for messages; without secrets."""
+        """The address of the store, for messages; without secrets."""
 
     @property
     def spool(self) -> Path:
@@ -77,7 +77,7 @@ class StoreRoom:
 
 
 def path_of(sha256: str) -> str:
-    """The place of a file in any store. Raises StoreError for what is no SHA-256."""
+    """The place of a file in any store. Raises StoreError for any other text than a SHA-256."""
     if not _SHA256.fullmatch(sha256):
         raise StoreError(f"{sha256[:100]!r} is not a SHA-256 of 64 lower-case hexadecimal digits")
     return f"{ROOM}/{sha256[:2]}/{sha256[2:4]}/{sha256}"
@@ -149,7 +149,7 @@ class DirectoryStore:
 
 
 def _stored(entry: os.DirEntry[str]) -> StoreEntry | None:
-    """None for no file, and for one that was deleted meanwhile."""
+    """Returns None if the entry is no file, or was deleted meanwhile."""
     try:
         if not entry.is_file(follow_symlinks=False):
             return None

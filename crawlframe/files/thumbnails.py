@@ -57,7 +57,7 @@ def _made(image: Image.Image, width: int, height: int) -> tuple[bytes, str]:
 
 
 def _pillow() -> tuple[Any, tuple[type[Exception], ...]]:
-    """What opens an image, and what it raises for a bad one."""
+    """Pillow's function that opens an image, and its errors for a bad one."""
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError:

@@ -116,15 +116,15 @@ class Frontier(Tasks):
         """Up to n requests for a generation, after freeing the host slots of the requests in
         ``fetched`` (at most MAX_ENTRIES); n may be 0 for that purpose alone. After an error, repeat
         it with the same ``sequence`` (which grows by one per claim): a batch whose answer was lost
-        is returned again, whatever n is. ``rooms``: of tasks that run in one worker, the free
-        slots of those that this generation serves. ``prefers``: it takes part in affinity."""
+        is returned again, whatever n is. ``rooms``: free slots of the tasks in one worker that this
+        generation serves. ``prefers``: it takes part in affinity."""
         claim = Claim(-1, [], {})
         words = [word for task, room in (rooms or {}).items() for word in (str(task), room)]
         extra = pack(words), int(prefers)
         over = dict(self.store.split(fetched, lambda one: one.host))
         turns = [(sequence + turn) % self.store.partitions for turn in range(self.store.partitions)]
         if self.store.partitions > 1 and self._last_claim == (generation, sequence):
-            # It is unknown which partition had answered: first ask all for what was lost.
+            # It is unknown which partition had answered: first ask all for the lost batch.
             for partition in turns:
                 some = over.pop(partition, [])
                 self._claim_from(partition, claim, generation, sequence, 0, some, *extra)
@@ -220,7 +220,7 @@ class Frontier(Tasks):
         return map(KNOWN.__eq__, marks)
 
     def pending(self, admissions: Iterable[Admission]) -> list[Admission]:
-        """The admissions that have neither finished nor failed yet, of those that were admitted."""
+        """The admissions that were admitted and have neither finished nor failed yet."""
         found = []
         for partition, mine in self.store.split(admissions, lambda admission: admission.host):
             still = self._pending_in(partition, [admission.rid for admission in mine])
@@ -317,7 +317,7 @@ class Frontier(Tasks):
 
     def redirect(self, generation: int, requests: Sequence[Redirect]) -> int:
         """Held requests go to the head of the target's lane, where they ``may_move``, and keep
-        their tries. Returns as ``retry``, without those that were moved before."""
+        their tries. Returns as ``retry``, without requests that were moved before."""
         entries = []
         for rid, host, target, record, signal, left in requests:
             before = len(kept_in(left, host)) if left else 0

@@ -1,4 +1,4 @@
-"""Hosts: the state of each host in the frontier, and what operators and robots.txt say about it."""
+"""Hosts: the state of each host in the frontier, and the limits of operators and robots.txt."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from crawlframe.frontier.client.rows import Rows
 from crawlframe.proxies.place import host_in
 
 KEYS_PER_SCAN = 1_000  # keys examined by one step of a search for hosts
-MOST_DUE = 100  # hosts that are asked for the one that waits longest
-MOST_WAITING = 100_000  # requests that are looked at for those of some hosts
+MOST_DUE = 100  # hosts that are compared for the longest wait
+MOST_WAITING = 100_000  # requests that are looked at to find some hosts' requests
 FOREVER = 8_640_000_000_000_000  # ms, as in _shared.lua
 
 
 class HostOrder(NamedTuple):
-    """What an operator says about a host, for all tasks. None: the limits of each task hold.
+    """An operator's order for a host, for all tasks. None: the limits of each task hold.
 
     A delay from robots.txt still holds if it is longer."""
 
@@ -41,11 +41,11 @@ class HostState:
     durations in seconds."""
 
     in_flight: int = 0
-    queued: int = 0  # ready requests, without those of paused tasks
-    next_at: float = 0.0  # the next request may go then; inf: not before somebody acts
+    queued: int = 0  # ready requests, except for paused tasks
+    next_at: float = 0.0  # the next request may go then; inf: not before an operator acts
     closed_until: float = 0.0  # the same, where more than a delay holds it; 0: it is open
-    # The word of the gate for what holds it: refused, unreachable, blocked, asked, quota, paused,
-    # robots or delay. Blocked also while one request at a time goes out after that.
+    # The gate's word for the hold: refused, unreachable, blocked, asked, quota, paused, robots or
+    # delay. Blocked also while one request at a time goes out after that.
     why: str = ""
     gap: float | None = None  # between two requests, at the rate found so far; None: fixed delay
     delay: float | None = None  # in force; the least one with an adaptive rate; None: no task
@@ -72,7 +72,7 @@ class Hosts:
     # -- state ------------------------------------------------------------------------------------
 
     def states(self, names: Sequence[str]) -> dict[str, HostState]:
-        """The state of each of these hosts; that of a host which is not known is empty."""
+        """The state of each of these hosts; empty for an unknown host."""
         found: dict[str, HostState] = {}
         for partition, mine in self._store.split(names, lambda name: name):
             for chunk in chunks(mine, MAX_ENTRIES):
@@ -83,7 +83,7 @@ class Hosts:
 
     def tasks(self, host: str, limit: int = 1_000) -> dict[int, int]:
         """The tasks that have ready requests of this host, and how many; of its first ``limit``
-        lanes. Those of paused tasks are not among them."""
+        lanes. Paused tasks are left out."""
         keys = self._store.keys[self._store.partition_of(host)]
         lanes = self._store.redis.zrange(keys("LANES", host), 0, limit - 1)
         pipe = self._store.redis.pipeline(transaction=False)
@@ -125,7 +125,7 @@ class Hosts:
         yield from self._store.redis.hscan_iter(key, count=KEYS_PER_SCAN)
 
     def active(self) -> Iterator[str]:
-        """The names of the hosts of which Redis knows something."""
+        """The names of the hosts that Redis has state of."""
         for keys in self._store.keys:
             seen: set[bytes] = set()
             start = len(keys("HOST"))
@@ -139,8 +139,8 @@ class Hosts:
 
     def held(self) -> dict[str, tuple[str, float]]:
         """Hosts that an operator should know of: why, and until when (seconds since the epoch; inf:
-        until somebody resumes it). Those are parked because they block, paused by an order, or
-        have asked for a wait of more than an hour."""
+        until they are resumed): parked because they block, paused by an order, or asking for a wait
+        of more than an hour."""
         found: dict[str, tuple[str, float]] = {}
         for partition, keys in enumerate(self._store.keys):
             rows = self._store.redis.zrange(keys("HELD_HOSTS"), 0, -1, withscores=True)
@@ -155,7 +155,7 @@ class Hosts:
 
     def longest_due(self) -> tuple[str, float] | None:
         """The host that has been due for the longest time without being served, and for how many
-        seconds; None: none is due. Hosts that the gate closes are not; of the first MOST_DUE."""
+        seconds; None: none is due. Only open hosts of the first MOST_DUE."""
         oldest: tuple[str, float] | None = None
         for partition, keys in enumerate(self._store.keys):
             due = self._store.redis.zrange(keys("HOSTS"), 0, MOST_DUE - 1, withscores=True)
@@ -170,7 +170,7 @@ class Hosts:
         return oldest
 
     def _one_of(self, keys: Keys, name: str) -> str:
-        """A host; of those that an address stands for, the first that waits."""
+        """A host; for an address, the first of its hosts that waits."""
         if not name.startswith("@"):
             return name
         first = self._store.redis.zrange(keys("WAITING", name[1:]), 0, 0)
@@ -255,7 +255,7 @@ class Hosts:
         self._run("order", host, pack(fields))
 
     def clear_order(self, host: str) -> None:
-        """The limits of each task hold again; a host that was paused goes on."""
+        """Removes an order: the limits of each task hold again; a paused host continues."""
         self._run("order", host, pack([]))
 
     def resume(self, host: str) -> None:
@@ -266,10 +266,10 @@ class Hosts:
     def robots(
         self, host: str, known_until: float = 0.0, delay: float = 0.0, wait: float = 0.0
     ) -> None:
-        """What is known of the robots.txt of a host, for tasks that obey it. ``known_until``:
+        """Sets the state of the robots.txt of a host, for tasks that obey it. ``known_until``:
         seconds since the epoch; from then on, or with 0, one request at a time goes out, which
         should ask again. ``delay``: the least seconds between two requests. ``wait``: seconds from
-        now in which none goes out."""
+        now without requests."""
         until = 0
         if wait > 0:  # by the clock of Redis, which counts
             (now,) = self._store.run("hosts", self._store.partition_of(host), pack([]))
@@ -278,10 +278,10 @@ class Hosts:
 
     def open_robots(self, host: str, known_until: float, delay: float, now: float) -> bool:
         """As ``robots``, for a robots.txt that was read; the first request goes after ``delay``. Of
-        several ones of the host, those of http and https or for several crawlers, the strictest
-        delay holds. ``now``: seconds since the epoch. Returns whether that is new."""
+        several files of the host, of http and https or for several crawlers, the strictest delay
+        holds. ``now``: seconds since the epoch. Returns whether that is new."""
         state = self.states([host])[host]
-        if state.robots_until > now or not state.robots_until:  # or another one cannot be read
+        if state.robots_until > now or not state.robots_until:  # or another file cannot be read
             delay = max(delay, state.robots_delay)
             known_until = max(known_until, state.robots_until)
             if delay <= state.robots_delay and known_until - state.robots_until < 1:
@@ -290,15 +290,15 @@ class Hosts:
         return True
 
     def hold_robots(self, host: str, wait: float, *, known: bool = False) -> None:
-        """As ``robots``, for a robots.txt that cannot be read for ``wait`` seconds. A delay stays
-        that another one of the host asks for, that of http or https; with ``known`` everything
+        """As ``robots``, for a robots.txt that cannot be read for ``wait`` seconds. A delay that
+        another file of the host asks for, http's or https's, stays; with ``known`` everything
         does."""
         state = self.states([host])[host]
         self.robots(host, state.robots_until if known else 0.0, state.robots_delay, wait)
 
     def forget_robots(self, hosts: Sequence[str]) -> None:
-        """The robots.txt of these hosts is asked for again, and workers look again at what the
-        database knows of any."""
+        """The robots.txt of these hosts is asked for again, and workers look again at the
+        database's state of any."""
         for host in hosts:
             self.robots(host)
         self._store.redis.incr(self._store.keys[0]("FORGOTTEN"))

@@ -53,9 +53,9 @@ class Layers:
         return Reached(layers, hidden)
 
     def go_on(self, task: int, layer: int) -> None:
-        """Brings every partition to this layer, if it is not there or further, and shows what
-        waited for it. May be interrupted and repeated. A partition that does not know the task is
-        left out."""
+        """Brings every partition to this layer, if it is not there or further, and shows the
+        requests that waited for it. May be interrupted and repeated. A partition that does not know
+        the task is left out."""
         for partition in range(self._store.partitions):
             while self._store.run("layer", partition, task, layer) > 0:
                 pass

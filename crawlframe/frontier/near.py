@@ -10,12 +10,12 @@ from crawlframe.frontier.client.batches import MAX_ENTRIES
 from crawlframe.frontier.client.partitions import PartitionedStore, pack
 from crawlframe.near.fingerprint import Fingerprint, NearStore
 
-PAGE_MS = 90 * 24 * 3600_000  # ms for which a store without a task keeps what was written last
+PAGE_MS = 90 * 24 * 3600_000  # ms for which a store without a task keeps its last writes
 URL = 1000  # characters of a URL that are kept until the page is settled
 
 
 class NearPage(NamedTuple):
-    """``head``: what ``head_of`` of near/page.py returns. ``url``: of the page."""
+    """A page. ``head``: the result of ``head_of`` of near/page.py. ``url``: of the page."""
 
     head: bytes
     fingerprint: Fingerprint
@@ -23,8 +23,8 @@ class NearPage(NamedTuple):
 
 
 class Like(NamedTuple):
-    """The page that another one is like. ``bits``: in which their signatures differ. ``url``: "" if
-    it has a row in the ledger by now; then the first bytes of its rid are those of ``head``."""
+    """A similar page. ``bits``: number of differing bits of the signatures. ``url``: "" if it has a
+    row in the ledger by now; then ``head`` has the first bytes of its rid."""
 
     bits: int
     head: bytes
@@ -32,15 +32,15 @@ class Like(NamedTuple):
 
 
 class Near:
-    """Each store is in one partition, so pages that come at the same time are compared in turn.
-    What is lost with Redis is only not recognised any more. Raises redis.RedisError."""
+    """Stores of compared pages. Each is in one partition, so simultaneous pages are compared in
+    turn. Pages lost with Redis are just not recognised. Raises redis.RedisError."""
 
     def __init__(self, store: PartitionedStore) -> None:
         self._store = store
 
     def ask(self, store: NearStore, pages: Sequence[NearPage]) -> list[Like | None]:
-        """What each of these pages is like; None: nothing, so it is remembered. The answer is the
-        same until the page is settled."""
+        """The page that each of these pages resembles; None: none, so it is remembered. The answer
+        is the same until the page is settled."""
         answers: list[Like | None] = []
         for start in range(0, len(pages), MAX_ENTRIES):
             entries = [
@@ -66,8 +66,8 @@ class Near:
         return answers
 
     def settle(self, store: NearStore, kept: Collection[bytes], dropped: Collection[bytes]) -> None:
-        """Pages, by their heads, have a row. Those that are dropped are not remembered: their
-        requests ended as errors."""
+        """Settles pages, by their heads, that have a row. Pages in ``dropped`` are not remembered:
+        their requests ended as errors."""
         entries = [[head, 0] for head in kept] + [[head, 1] for head in dropped]
         for start in range(0, len(entries), MAX_ENTRIES):
             some = pack(entries[start : start + MAX_ENTRIES])
@@ -79,8 +79,8 @@ class Near:
             pass
 
     def memory(self, store: NearStore) -> tuple[int, int]:
-        """The pages that a store remembers, and the bytes that Redis uses for them: those of all
-        its keys. Looks at every key, for measurements."""
+        """The pages that a store remembers, and the bytes that Redis uses for all its keys. Looks
+        at every key, for measurements."""
         keys, redis = self._store.keys[self._partition(store)], self._store.redis
         pages, limit = (int(n or 0) for n in redis.hmget(keys("NEAR", store.key), "pages", "limit"))
         names = [keys("NEAR", store.key), keys("NEAR_ASKED", store.key)]

@@ -11,8 +11,8 @@ NOBODY = 0  # in place of a generation
 
 
 class Permit(NamedTuple):
-    """``given``: whether the fetch may begin ``wait`` milliseconds from now; otherwise ``wait``
-    says when to ask again. ``ended``: the task is over, and nothing is fetched for it."""
+    """The answer for a fetch. ``given``: whether it may start ``wait`` milliseconds from now;
+    otherwise ``wait`` says when to ask again. ``ended``: the task is over."""
 
     given: bool
     wait: int
@@ -38,11 +38,11 @@ class Permits:
         own: bool = False,
         address: str = "",
     ) -> Permit:
-        """``token`` names the fetch. ``lasts``: milliseconds for which the permit is kept.
-        ``patience``: the longest wait, in milliseconds, for which one is given. ``own``: a request
-        of this generation holds a slot of the host, and the fetch uses that. Until a permit is
-        given, the next free slot of the host is kept for the token, if it asks again within
-        three seconds. ``address``: of the host, for a task that limits what goes to one."""
+        """Asks for a permit. ``token`` names the fetch. ``lasts``: milliseconds for which the
+        permit is kept. ``patience``: the longest wait, in milliseconds, of a permit. ``own``: a
+        request of this generation holds a slot of the host, and the fetch uses that. Until a permit
+        is given, the next free slot of the host is kept for the token, if it asks again within
+        three seconds. ``address``: of the host, for a task that limits requests per address."""
         asked = (generation, task, host, token, lasts, patience, int(own), address)
         given, wait = self._run(host, *asked)
         return Permit(given == 1, wait, given < 0)
@@ -50,19 +50,19 @@ class Permits:
     def ask_apart(
         self, host: str, token: bytes, lasts: int, patience: int, delay: int, concurrency: int
     ) -> Permit:
-        """For a fetch that belongs to no task and no node, with a delay in milliseconds of its
-        own. What robots.txt and operators ask for of the host counts, too."""
+        """For a fetch that belongs to no task and no node, with a delay in milliseconds of its own.
+        Limits of the host by robots.txt and operators count, too."""
         given, wait = self._run(
             host, NOBODY, "", host, token, lasts, patience, 0, "", delay, concurrency
         )
         return Permit(given == 1, wait)
 
     def end_apart(self, host: str, token: bytes) -> None:
-        """That fetch is over."""
+        """Ends a permit of ``ask_apart``."""
         self._run(host, NOBODY, "", host, token, 0, NO_SIGNAL.kind, NO_SIGNAL.ms, "")
 
     def end(self, generation: int, task: int, host: str, token: bytes, signal: Signal) -> None:
-        """The fetch is over, and says this about its host."""
+        """Ends a permit with the fetch's signal about its host."""
         self._run(host, generation, task, host, token, 0, signal.kind, signal.ms, "")
 
     def _run(self, host: str, *arguments: object) -> tuple[int, int]:

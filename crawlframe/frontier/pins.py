@@ -22,14 +22,14 @@ class TaskPins:
         return holder == b"%d" % generation
 
     def leave(self, tasks: Iterable[int], generation: int) -> None:
-        """Lets others serve those of the tasks that the generation serves and holds nothing of: it
-        lacks their code."""
+        """Lets others serve the pinned tasks with nothing in progress in this generation: it lacks
+        their code."""
         for task in tasks:
             self._leave(task, generation)
 
     def _leave(self, task: int, generation: int) -> None:
-        """The first partition is left first and given up last: meanwhile nobody is given the task,
-        so what another partition was found not to hold cannot come back."""
+        """The first partition is left first and given up last: meanwhile no node is given the task,
+        so requests that another partition was found not to hold cannot come back."""
         mine, leaving, nobody = b"%d" % generation, b"-%d" % generation, b"0"
         if self._unpin(0, task, generation, mine, leaving) != 1:
             return

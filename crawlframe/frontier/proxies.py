@@ -1,4 +1,4 @@
-"""Proxies: the pool in the frontier, and what is known there of each proxy."""
+"""Proxies: the pool in the frontier, and the state of each proxy there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crawlframe.frontier.client.keys import Keys
 from crawlframe.frontier.client.partitions import PartitionedStore, pack
 from crawlframe.proxies.place import host_in, pair_of
 
-TASKS = 100  # named of those that wait at one place
+TASKS = 100  # tasks named for one place
 
 Pair = tuple[str, int]  # host, and id of a proxy
 
@@ -49,8 +49,8 @@ class PairState(NamedTuple):
 
 
 class PairUse(NamedTuple):
-    """What a proxy has done at one host. ``used_at``: seconds since the epoch at which its last
-    fetch was over. ``latency_ms``: smoothed; None before the first answer."""
+    """A proxy's record at one host. ``used_at``: seconds since the epoch at the end of its last
+    fetch. ``latency_ms``: smoothed; None before the first answer."""
 
     used_at: float
     latency_ms: int | None
@@ -97,7 +97,7 @@ class Proxies:
         return [proxy.id, most, proxy.life, proxy.tier, proxy.country, *proxy.tags]
 
     def restore(self, sessions: Mapping[str, str]) -> None:
-        """Gives sessions that have no proxy theirs again, by place; "": none."""
+        """Restores the proxies of sessions that have none, by place; "": none."""
         for place, proxy in sessions.items():
             partition = self._store.partition_of(host_in(place))
             if proxy:
@@ -117,7 +117,7 @@ class Proxies:
         return {int(one) for some in members for one in some if one.isdigit()}
 
     def use(self, ids: Collection[int]) -> dict[int, ProxyUse]:
-        """What each of these proxies does now."""
+        """The present use of each of these proxies."""
         found = dict.fromkeys(ids, ProxyUse())
         for keys in self._store.keys:
             pipe = self._store.redis.pipeline(transaction=False)
@@ -136,8 +136,8 @@ class Proxies:
         return found
 
     def lacking(self, most: int) -> list[Lack]:
-        """Places with requests that found no proxy of their choice that can be used, the first ones
-        first; at most so many of each partition. What waits no longer is forgotten."""
+        """Places with requests that found no usable proxy of their choice, the first ones first; at
+        most so many of each partition. Places where none waits any longer are forgotten."""
         found: list[Lack] = []
         for keys in self._store.keys:
             some = self._store.redis.zrange(keys("LACKING"), 0, most - 1, withscores=True)
@@ -155,11 +155,11 @@ class Proxies:
         return sorted(found, key=lambda lack: lack.since)
 
     def at(self, host: str, ids: Collection[int]) -> dict[int, PairState]:
-        """Of these proxies, those of which something is known at this host."""
+        """States of these proxies at this host, if there are any."""
         return {one: state for (_, one), state in self.states((host, one) for one in ids).items()}
 
     def states(self, pairs: Iterable[Pair]) -> dict[Pair, PairState]:
-        """Of these pairs, those of which something is known."""
+        """States of these pairs, if there are any."""
         rows = self._ask(
             pairs,
             lambda pipe, keys, pair: pipe.hmget(
@@ -169,14 +169,14 @@ class Proxies:
         return {pair: _state_of(row) for pair, row in rows if any(one is not None for one in row)}
 
     def uses(self, pairs: Iterable[Pair]) -> dict[Pair, PairUse]:
-        """Of these pairs, what those did that were used within a day."""
+        """Uses of these pairs within a day."""
         rows = self._ask(
             pairs, lambda pipe, keys, pair: pipe.hget(keys("USED", pair[0]), str(pair[1]))
         )
         return {pair: _pair_use_of(row) for pair, row in rows if row is not None}
 
     def used_at(self, host: str) -> HostUse:
-        """What was done through proxies at a host, by at most 1000 of them."""
+        """The use of proxies at a host, of at most 1000 of them."""
         keys = self._store.keys[self._store.partition_of(host)]
         return _use_of(self._store.redis.hgetall(keys("USED", host)))
 

@@ -20,21 +20,21 @@ class Renders:
         self._rows = Rows(store)
 
     def learn(self, spider: str, pages: Iterable[Taught]) -> None:
-        """Adds what these pages have taught."""
+        """Adds lessons of these pages."""
         name = os.urandom(8).hex()
         for partition, mine in self._store.split(pages, lambda page: page.template.host):
             entries = [[_field(one.template), str(one.lesson), int(one.items)] for one in mine]
             self._store.run("learn", partition, spider, name, pack(entries))
 
     def of(self, spider: str) -> dict[URLTemplate, Knowledge]:
-        """What is known about the templates of a spider."""
+        """The knowledge about the templates of a spider."""
         found: dict[URLTemplate, Knowledge] = {}
         for partition in range(self._store.partitions):
             found.update(self._rows.read_hash("RENDER", _row, spider, partition))
         return found
 
     def forget(self, spider: str, template: URLTemplate | None = None) -> None:
-        """Forgets what is known about a template; about all of them without one."""
+        """Forgets the knowledge about a template, or about all of them."""
         for keys in self._store.keys:
             if template is None:
                 self._store.redis.delete(keys("RENDER", spider))

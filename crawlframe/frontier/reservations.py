@@ -36,7 +36,7 @@ class Target(NamedTuple):
 
 
 class Reservations:
-    """They lapse by themselves, and are lost with Redis: then a page may be fetched twice."""
+    """Reservations of pages. They lapse, or are lost with Redis: a page may be fetched twice."""
 
     def __init__(self, store: PartitionedStore) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Starts: admits what a task's root request leads to while it still runs."""
+"""Starts: admits the requests of a task's root request while it still runs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class StartQueue:
         self, root: bytes, host: str, task: int, number: int, follow_ups: list[Admission]
     ) -> bool:
         """Admits the part of this number, of at most MAX_ENTRIES requests; call it after the commit
-        of the part. Repeating it changes nothing. ``host`` is that of the root request. Returns
-        False if the root request is no longer pending. Raises FrontierError when Redis does not
-        know the task."""
+        of the part. Repeating it changes nothing. ``host``: of the root request. Returns False if
+        the root request is no longer pending. Raises FrontierError when Redis does not know the
+        task."""
         home = self._store.partition_of(host)
         mine = dict(self._store.split(follow_ups, lambda one: one.host))
         packed = pack(groups(mine.pop(home, [])))

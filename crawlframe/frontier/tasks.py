@@ -184,9 +184,9 @@ class Tasks:
         return moved
 
     def standstill(self) -> tuple[dict[int, Counts] | None, dict[int, TaskWait]]:
-        """The open tasks that no node can advance before somebody acts: paused, with only parked
+        """The open tasks that no node can advance before an operator acts: paused, with only parked
         requests left, or of paused hosts alone; None when any other task is open. And the waits of
-        those that the gate keeps back."""
+        tasks that the gate keeps back."""
         counts = self.counts_of(self.open_tasks())
         waits = self.waits.of(counts)
         held = {task for task, wait in waits.items() if math.isinf(wait.until)}
@@ -225,7 +225,7 @@ class Tasks:
                         self.near.forget(NearStore(task))
 
     def is_open(self, task: int) -> bool:
-        """Whether it was opened and not closed since."""
+        """Whether a task was opened and not closed since."""
         return bool(self.store.redis.sismember(self.store.keys[0]("TASKS"), str(task)))
 
     def open_tasks(self) -> list[int]:

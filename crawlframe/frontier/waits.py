@@ -21,8 +21,8 @@ LOOKED_AT = 1_000  # hosts with requests that are looked at, from each end of th
 
 
 class TaskWait(NamedTuple):
-    """Nothing of a task may be fetched before ``until``, in seconds since the epoch; inf: before
-    somebody acts. ``why``: the word of the gate for the host that is next, such as paused."""
+    """No request of a task may be fetched before ``until``, in seconds since the epoch; inf: before
+    an operator acts. ``why``: the word of the gate for the host that is next, such as paused."""
 
     why: str
     until: float
@@ -59,8 +59,8 @@ class Waits:
         self._store = store
 
     def of(self, counts: Mapping[int, Counts | None]) -> dict[int, TaskWait]:
-        """The waits of those of the tasks that the gate keeps back. With very many hosts, not all
-        are looked at, and a task of which some are not is left out."""
+        """The waits of tasks that the gate keeps back. With very many hosts, only some are looked
+        at, and a task with others is left out."""
         asked = {task: c.ready - c.beyond for task, c in counts.items() if c and c.waits}
         open_: set[int] = set()
         seen: dict[int, int] = dict.fromkeys(asked, 0)

@@ -1,5 +1,5 @@
-"""Gates: the rules of the frontier's gate that a setting of a spider or an order for a host brings,
-a module each. Its name is that of the setting; ``frontier/lua/gates`` has a file of this name."""
+"""Gates: the rules of the frontier's gate that come from a setting of a spider or an order for a
+host, a module each. Its name is the setting's; ``frontier/lua/gates`` has a file of this name."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 
 class GateRule(NamedTuple):
-    """``encode``: what the frontier keeps of a value, numbers separated by commas. Raises
-    ValueError, which says what is wrong and what would be right."""
+    """A rule. ``encode`` returns the frontier's form of a value, numbers separated by commas.
+    Raises ValueError with the problem and the fix."""
 
     encode: Callable[[str], str]
 

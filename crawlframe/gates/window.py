@@ -1,8 +1,8 @@
-"""Window: the time of day in which requests may go, such as ``22:00-06:00 Europe/Berlin``. The
-clock on the wall of the zone decides, so a night in which the clocks change is longer or shorter.
+"""Window: the time of day when requests may go, such as ``22:00-06:00 Europe/Berlin``. The clock on
+the wall of the zone decides, so a night when the clocks change is longer or shorter.
 
-The frontier gets the offsets of the zone from UTC with the times at which they change, so that it
-knows at every instant, by the clock of Redis alone, whether the window is open."""
+The frontier gets the offsets of the zone from UTC with the times of their changes, so that it knows
+at every instant, by the clock of Redis alone, whether the window is open."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from crawlframe.gates import GateRule
 
 DAY = 86_400  # seconds
-KNOWN_DAYS = 3_653  # ten years, in which changes of the clocks are looked for
+KNOWN_DAYS = 3_653  # ten years, searched for changes of the clocks
 _FORM = re.compile(r"(\d\d?):(\d\d) ?- ?(\d\d?):(\d\d)(?: +(\S+))?")
 
 
@@ -48,7 +48,7 @@ def _offsets(name: str, today: int) -> tuple[int, ...]:
         raise ValueError(
             f"window: there is no time zone {name!r} here; write one as in Europe/Berlin"
         ) from None
-    # A day earlier, as the clock of Redis may be behind that of this machine.
+    # A day earlier, as the clock of Redis may be behind this machine's.
     found = [_offset(zone, (today - 1) * DAY)]
     for day in range(today - 1, today + KNOWN_DAYS):
         before, after = day * DAY, (day + 1) * DAY

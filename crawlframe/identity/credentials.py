@@ -39,7 +39,7 @@ class Credential(NamedTuple):
 
 
 class Credentials:
-    """The most exact one applies: a host before ``*.domain``, a longer domain before a shorter."""
+    """Credentials of hosts: a host wins over ``*.domain``, a longer domain over a shorter."""
 
     def __init__(self, known: Iterable[Credential]) -> None:
         self._exact: dict[str, Credential] = {}
@@ -51,7 +51,7 @@ class Credentials:
                 self._exact[one.host] = one
 
     def find(self, url: str) -> Credential | None:
-        """The one for a request to this URL."""
+        """The credential for a request to this URL."""
         host = host_of(url)
         found = self._exact.get(host)
         if found is None and self._below and host == hostname_of(url):

@@ -43,7 +43,7 @@ class Challenge:
 
     @classmethod
     def best(cls, values: Iterable[str]) -> Challenge | None:
-        """The one with the strongest hash that we can answer, or None."""
+        """The answerable challenge with the strongest hash, or None."""
         fit = [given for scheme, given in challenges(values) if scheme == "digest" and _fits(given)]
         best = min(fit, key=lambda given: [*_ALGORITHMS].index(_algorithm(given)), default=None)
         return None if best is None else cls(best)

@@ -1,9 +1,8 @@
-"""Identity: what a process adds to each request that leaves it, to say who we are: a signature, and
-the credentials of the host. Innermost, so that no middleware, row or log sees it.
+"""Identity: the headers that a process adds to each request, to identify us: a signature, and the
+credentials of the host. Innermost, so that no middleware, row or log sees it.
 
-Contact: who runs this crawler, in the words of the default User-Agent, and whether anybody out
-there would want to know.
-"""
+Contact: the operator of this crawler, as the default User-Agent names it, and whether a site needs
+to know."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ MAX_CHALLENGES = 1000  # hosts whose latest digest challenge is remembered
 
 
 class Papers(NamedTuple):
-    """What the database has of our identity: keys that sign now or later, and credentials."""
+    """Our identity in the database: keys that sign now or later, and credentials."""
 
     keys: tuple[SigningKey, ...] = ()
     credentials: tuple[Credential, ...] = ()
@@ -66,7 +65,7 @@ class Identity:
         return self._signer is None and self._credentials is None
 
     def load(self, papers: Papers) -> None:
-        """Uses these from the next transfer on."""
+        """Uses these keys and credentials from the next transfer on."""
         if papers == self._papers:
             return
         self._papers = papers
@@ -75,7 +74,7 @@ class Identity:
         self._challenges.clear()
 
     def headers_for(self, url: str, method: str, headers: Sequence[tuple[str, str]]) -> Headers:
-        """What to add to ``headers`` of a transfer. Headers that the spider sets stay."""
+        """Headers to add to ``headers`` of a transfer. Headers that the spider sets stay."""
         added: Headers = []
         if self._credentials is not None:
             login = self._credentials.find(url)
@@ -123,7 +122,7 @@ def check_contact(text: str) -> str:
 
 
 def default_user_agent(contact: str) -> str:
-    """Such as ``crawlframe/1.0 (+https://www.example.com/crawler)``."""
+    """A User-Agent such as ``crawlframe/1.0 (+https://www.example.com/crawler)``."""
     name = f"crawlframe/{crawlframe.__version__}"
     return f"{name} (+{contact})" if contact else name
 
@@ -145,8 +144,8 @@ class Introduction:
         self._due = user_agent == default_user_agent("")
 
     def missing_for(self, hosts: Iterable[str]) -> str:
-        """What to warn of because of these hosts, once; "" before, afterwards, and if sites can
-        tell who we are."""
+        """A warning because of these hosts, once; "" before, afterwards, and if sites can identify
+        us."""
         if not self._due or not any(map(is_public, hosts)):
             return ""
         self._due = False

@@ -27,13 +27,11 @@ LIFETIME = 120
 DIRECTORY_LIFETIME = 7 * 24 * 3600  # seconds; lists of directories may hand it on for days
 LABEL = "sig1"
 _NONCE = 48  # bytes, which base64 writes without padding
-# What Signature-Agent names: draft -01 wants the URL of the keys, the drafts before it an origin.
-AGENTS = ("directory", "origin")
 Headers = list[tuple[str, str]]
 
 
 def check_origin(text: str) -> str:
-    """Returns the origin in its one form, without a path. Raises ConfigError for what is not an
+    """Returns the origin in its one form, without a path. Raises ConfigError for other text than an
     https origin."""
     if not text:
         return ""
@@ -53,15 +51,9 @@ def check_origin(text: str) -> str:
     return f"https://{host}" if port in (None, 443) else f"https://{host}:{port}"
 
 
-def agent_of(origin: str, form: str) -> str:
-    """What the header Signature-Agent names; "" without an origin."""
-    origin = check_origin(origin)
-    return f"{origin}{DIRECTORY}" if origin and form == "directory" else origin
-
-
 class Signer:
-    """Signs requests with the key that is current: of those that have started, the one that started
-    last. ``agent`` is the URL at which the keys are found."""
+    """Signs requests with the current key: of the keys that have started, the last. ``agent`` is
+    the URL of the keys."""
 
     def __init__(self, agent: str, keys: Iterable[SigningKey], label: str = LABEL) -> None:
         self._keys = sorted(keys, key=lambda key: key.starts)
@@ -102,8 +94,8 @@ class Signer:
 
 
 def authority_of(url: str, headers: Sequence[tuple[str, str]]) -> str:
-    """The authority as the server sees it (RFC 9421, 2.2.3): that of the Host header, if a spider
-    sets its own."""
+    """The authority as the server sees it (RFC 9421, 2.2.3): the Host header, if a spider sets its
+    own."""
     for name, value in headers:
         if name.lower() == "host":
             default = ":443" if url.startswith("https:") else ":80"
@@ -146,7 +138,7 @@ def _nonce() -> str:
 
 
 class SigningKey(NamedTuple):
-    """A key pair. ``name`` is its JWK thumbprint; ``starts``: when it begins to sign, in seconds
+    """A key pair. ``name`` is its JWK thumbprint; ``starts``: when it starts to sign, in seconds
     since the epoch. Its repr shows no private part."""
 
     name: str

@@ -19,7 +19,7 @@ ALL = "*"  # in place of a host
 # The setting tls of the spider whose request runs: it counts for the site files of hosts, too.
 OF_TASK: ContextVar[Mapping[str, Tls]] = ContextVar("tls", default=MappingProxyType({}))
 
-# What OpenSSL says, and what it means.
+# OpenSSL's words, and their meaning.
 _CAUSES = {
     "has expired": "it has expired",
     "not yet valid": "it is not valid yet",
@@ -37,9 +37,9 @@ def usual_ca() -> str:
 
 
 class Tls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """``ca``, ``cert`` and ``key`` are files in PEM on the nodes: the issuers that are trusted in
-    place of the usual ones, our certificate, and its key if that is not in the same file.
-    ``verify`` False: any certificate will do, also that of an attacker."""
+    """TLS settings of a host. ``ca``, ``cert`` and ``key`` are files in PEM on the nodes: the
+    issuers that are trusted in place of the usual ones, our certificate, and its key if that is not
+    in the same file. ``verify`` False: any certificate will do, also that of an attacker."""
 
     verify: bool = True
     ca: str = ""
@@ -65,7 +65,7 @@ def check_tls(known: Mapping[str, Tls]) -> None:
 
 
 def tls_of(known: Mapping[str, Tls], url: str) -> Tls | None:
-    """The most exact one for a URL; None: the usual verification."""
+    """The most exact settings for a URL; None: the usual verification."""
     return next((known[one] for one in _names(url) if one in known), None) if known else None
 
 
@@ -79,6 +79,6 @@ def _names(url: str) -> Iterator[str]:
 
 
 def refusal_of(detail: str) -> str:
-    """Why a certificate was refused, in words before those of OpenSSL."""
+    """Why a certificate was refused, in words before OpenSSL's."""
     cause = next((cause for words, cause in _CAUSES.items() if words in detail), "")
     return f"the certificate is refused: {cause}: {detail}" if cause else detail

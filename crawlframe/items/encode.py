@@ -1,4 +1,4 @@
-"""Items: what a spider yields to be stored, and the JSON in which it is stored."""
+"""Items: the results of a spider that are stored, and their JSON."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ MAX_BITS = 14_284  # of an integer: more digits are not read by Python
 
 
 def is_item(thing: Any) -> bool:
-    """Whether it can be stored: a dict, an object of a dataclass, attrs, pydantic or msgspec, or an
-    instance of a Django model."""
+    """Whether a value can be stored as an item: a dict, an object of a dataclass, attrs, pydantic
+    or msgspec, or an instance of a Django model."""
     return type(thing) is dict or item_adapter().is_item(thing)
 
 
@@ -41,7 +41,7 @@ def as_dict(item: Any) -> dict[str, Any]:
 
 @cache
 def item_adapter() -> type[ItemAdapter]:
-    """What reads items other than dicts."""
+    """The ItemAdapter class, set up for Structs and Django models."""
     from itemadapter import ItemAdapter  # large: it comes with pydantic, and Scrapy
 
     from crawlframe.items.adapters import ModelAdapter, StructAdapter
@@ -65,8 +65,8 @@ def uses_item_classes(files: Iterable[Path]) -> bool:
 
 
 def _is_item_class(value: object, module: str) -> bool:
-    """Whether it is a dataclass or Struct of this module. Runs no code of authors, such as that of
-    a proxy object or a metaclass."""
+    """Whether it is a dataclass or Struct of this module. Runs no code of authors, such as a proxy
+    object or a metaclass."""
     kind, own = type(value), type.__getattribute__
     return (
         issubclass(kind, type)
@@ -124,7 +124,7 @@ def _plain(value: Any) -> Any:
 
 
 def _clean(value: Any, path: str, depth: int = 0) -> Any:
-    """The slow path: walks the item, fixes what it can, and names what it cannot."""
+    """The slow path: walks the item, fixes values that it can, and names the others."""
     import orjson
 
     if depth > MAX_NESTED:

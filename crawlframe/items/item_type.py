@@ -1,4 +1,4 @@
-"""ItemType: the class that the items of a spider have, and the check that what it yields fits."""
+"""ItemType: the class of a spider's items, and the check that each item fits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INDEX = re.compile(r"\[\d+\]")
 
 
 class Misfit(Exception):
-    """A field of an item is not what its class says."""
+    """A field of an item does not fit its class."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
@@ -45,7 +45,7 @@ class ItemType:
         self._warn = spider.log.warning
 
     def process_item(self, item: Any, response: Response | None) -> Any:
-        """Returns the object. Raises UnfitItem with the field and what is wrong with it."""
+        """Returns the object. Raises UnfitItem with the field and its problem."""
         try:
             return self._check(item)
         except Misfit as misfit:
@@ -69,7 +69,7 @@ def required_fields(kind: type) -> list[str]:
 
 
 def misuse_of(kind: Any) -> str:
-    """Why it cannot be the class of the items; "" if it can."""
+    """Why a type cannot be the class of the items; "" if it can."""
     if not isinstance(kind, type):
         return f"item must be the class of the items, {_KINDS}, not {kind!r:.80}"
     if _is_pydantic(kind):
@@ -113,7 +113,7 @@ def _pydantic_check(kind: type) -> Callable[[Any], Any]:
 
 
 class ItemField(NamedTuple):
-    """A field of a class. ``parameter`` is that of the constructor, "" if it takes none."""
+    """A field of a class. ``parameter``: of the constructor, "" if it takes none."""
 
     name: str
     hint: Any
@@ -123,8 +123,8 @@ class ItemField(NamedTuple):
 
 
 def _typed_check(kind: type) -> Callable[[Any], Any]:
-    """An object of the class is copied, with its values coerced. Of anything else one is made by
-    the constructor, so that what the author has written there runs."""
+    """Returns the check of a class. An object of the class is copied, with its values coerced; the
+    constructor makes one from anything else, so that the author's code in it runs."""
     fields = _fields_of(kind)
     given, made = _given(kind, fields), _made(kind, fields)
     parameters = {one.name: one.parameter for one in fields}
@@ -184,7 +184,7 @@ def _fields_of(kind: type) -> list[ItemField]:
 
 
 def _given(kind: type, fields: list[ItemField]) -> type[msgspec.Struct]:
-    """The type of what the constructor is called with."""
+    """The type of the constructor's arguments."""
     specs: list[Any] = []
     for one in fields:
         hint = Any if one.converted else one.hint

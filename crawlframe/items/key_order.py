@@ -13,7 +13,7 @@ FIRST, MAX_KEYS = 0x21, 50_000  # the character of place 0; keys of an object
 
 
 def order_of(item: Any) -> str:
-    """The order in an item; "" if it is that of jsonb, or of an object with too many keys."""
+    """The order in an item; "" if it is jsonb's, or of an object with too many keys."""
     orders = [*_orders(item)]
     differs = any(order != _sorted(len(order)) for order in orders)
     return "".join(orders) if differs and len(max(orders, key=len)) <= MAX_KEYS else ""
@@ -46,7 +46,7 @@ def in_order(item: Any, order: str) -> Any:
         return item
     try:
         return _arranged(item, iter(order))
-    except (IndexError, KeyError):  # somebody has changed one of the two
+    except (IndexError, KeyError):  # one of the two has changed
         return item
 
 

@@ -1,5 +1,5 @@
-"""Model items: instances of Django models as items. Django itself is not imported: what runs
-spiders without a database knows models by their ``_meta``."""
+"""Model items: instances of Django models as items. Django itself is not imported: code without a
+database knows models by their ``_meta``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crawlframe.errors import SpiderError
 from crawlframe.items.upsert import Upsert
 
 PLAIN = (str, int, float, bool, type(None), list, dict)
-# What the encoder of items knows besides. Of other values, the text of their field is stored.
+# Further types that the encoder of items knows. Of other values, the text of their field is stored.
 ENCODED = (str, int, float, list, tuple, dict, set, Decimal, UUID, date, time)
 
 
@@ -28,18 +28,18 @@ class ModelItem(NamedTuple):
 
 
 def is_model(kind: Any) -> bool:
-    """Whether it is the class of a Django model."""
+    """Whether a type is the class of a Django model."""
     return hasattr(getattr(kind, "_meta", None), "concrete_fields")
 
 
 def label_of(instance: Any) -> str:
-    """Such as ``shop.House``."""
+    """The label of a model, such as ``shop.House``."""
     return str(instance._meta.label)
 
 
 def model_item(instance: Any, upsert: Upsert | None) -> ModelItem:
-    """``upsert``: what it was yielded in; without it, its class may have one. Raises SpiderError
-    for a model that cannot be an item, and for an instance that was one before."""
+    """The item of an instance. ``upsert``: the Upsert around it; without it, its class may have
+    one. Raises SpiderError for a model that cannot be an item, and for an instance that was one."""
     if getattr(instance._state, "is_item", False):
         raise SpiderError(
             f"{label_of(instance)} {str(instance)[:80]!r} was yielded twice; make another instance "
@@ -105,7 +105,7 @@ def _unique(meta: Any) -> Iterator[tuple[str, ...]]:
 
 
 class Column(NamedTuple):
-    """A field: its name, and that of the attribute that holds its value."""
+    """A field: its name, and the attribute that holds its value."""
 
     name: str
     attribute: str
@@ -123,7 +123,7 @@ def columns_of(model: Any) -> tuple[Column, ...]:
 
 def values_of(instance: Any) -> dict[str, Any]:
     """The values of an instance as they are stored in JSON, by attribute. Another instance that is
-    not stored yet is given with its own values. What only the database computes is left out.
+    not stored yet is given with its own values. Fields that the database computes are left out.
     U+0000 and lone surrogates, which databases refuse, are removed from the instance."""
     values = vars(instance)
     found: dict[str, Any] = {}

@@ -17,7 +17,7 @@ from crawlframe.items.encode import clean_text, is_item
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 
-# Methods that other frameworks call, and what to write instead.
+# Methods that other frameworks call, and their replacements.
 _METHODS = {
     "open_spider": "call it open(self, spider); it is called in each worker that takes up the task",
     "close_spider": "write closed(self, summary) in the spider; it is called once per task",
@@ -30,7 +30,7 @@ _METHODS = {
 
 
 class Pipeline:
-    """One step. ``name`` is for messages."""
+    """A step. ``name`` is for messages."""
 
     def __init__(self, declared: Any) -> None:
         thing = declared() if isinstance(declared, type) else declared
@@ -56,7 +56,7 @@ class Pipeline:
         )
 
     def fail(self, error: Exception) -> NoReturn:
-        """Raises what an exception of ``process`` means."""
+        """Raises the error for an exception of ``process``."""
         if isinstance(error, DropItem | CloseTask | FileGone):
             raise error
         raise PipelineFailed(f"{self.name} raised {type(error).__name__}") from error
@@ -67,8 +67,8 @@ class Pipelines:
     that is async; ``finish`` runs that one and all after it."""
 
     def __init__(self, declared: Iterable[Any] = (), item: Any = None) -> None:
-        """``item`` is that of the spider: the class that items have before the first of them, or
-        None, or a callback of this name."""
+        """``item``: of the spider: the class of items before the first pipeline, or None, or a
+        callback of this name."""
         self._all = [Pipeline(one) for one in declared]
         if isinstance(item, type):
             from crawlframe.items.item_type import ItemType  # most spiders name none
@@ -87,7 +87,7 @@ class Pipelines:
         return self._plain < len(self._all)
 
     def openings(self, spider: Any) -> list[tuple[str, Callable[[], Any]]]:
-        """Names and calls of ``open(spider)``, for those that have it."""
+        """Names and calls of ``open(spider)``, for pipelines that have it."""
         return [
             (f"{one.name}.open", partial(one.opens, spider))
             for one in self._all
@@ -95,14 +95,14 @@ class Pipelines:
         ]
 
     def process(self, item: Any, response: Response | None) -> Any:
-        """The item after the synchronous ones. If ``waits``, it is a copy: the callback may go on
-        to change its own. Raises DropItem, PipelineFailed too, CloseTask and FileGone."""
+        """The item after the synchronous pipelines. If ``waits``, it is a copy: the callback may
+        still change its own. Raises DropItem, PipelineFailed too, CloseTask and FileGone."""
         for one in self._all[: self._plain]:
             try:
                 item = one.checked(one.process(item, response))
             except Exception as error:
                 one.fail(error)
-        # A copy of a model instance would not be the one that others refer to.
+        # Other objects refer to a model instance, not to its copy.
         return copy.deepcopy(item) if self.waits and not hasattr(item, "_meta") else item
 
     async def finish(self, item: Any, response: Response | None) -> Any:
@@ -127,7 +127,7 @@ class Pipelines:
 
 
 def misuse_of(declared: Any) -> str:
-    """What is wrong with the ``pipelines`` of a spider class; "" if nothing is."""
+    """The mistake in the ``pipelines`` of a spider class; "" if none."""
     if not isinstance(declared, list | tuple):
         return "pipelines must be a list of functions, classes or objects"
     for one in declared:
@@ -152,7 +152,7 @@ def _misuse(one: Any) -> str:
 
 
 def _unfit(one: Any, process: Any) -> str:
-    """Why it does not accept an item and a response; "" when it does."""
+    """Why a function does not accept an item and a response; "" when it does."""
     own = [None] if isinstance(one, type) else []  # self
     if misfit(process, *own, None, None):
         return "it must take two arguments: process_item(item, response)"

@@ -13,10 +13,10 @@ class Upsert:
     ``on``: names of fields that are unique together; a row with the same values is updated.
     ``newest`` says whether the item replaces such a row: the name of a field whose greater value
     wins, or a function of the stored and the new instance that returns True if the new one wins;
-    without it, the item that is committed last wins. ``update``: names of the fields that are
-    updated, by default all but those of ``on``, the primary key and fields with ``auto_now_add``.
-    ``history``: each change is kept as a row of crawlservice.models.RowChange, if more than the
-    field of ``newest`` has changed."""
+    without it, the last committed item wins. ``update``: names of the fields that are updated, by
+    default all but ``on``, the primary key and fields with ``auto_now_add``. ``history``: each
+    change is kept as a row of crawlservice.models.RowChange, if more than the field of ``newest``
+    has changed."""
 
     __slots__ = ("history", "item", "newest", "on", "update")
 

@@ -1,4 +1,4 @@
-"""The address and the relation of a link, in each of the forms in which authors have links."""
+"""The address and the relation of a link, in each of the forms that authors pass links in."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _ATTRIBUTES = ("attrib", "attributes", "attrs")
 
 
 class Link(NamedTuple):
-    """A link of a page. ``url`` is absolute and normalised, without fragment; ``text`` is that of
-    the element; ``nofollow``: it has ``rel="nofollow"``."""
+    """A link of a page. ``url`` is absolute and normalised, without fragment; ``text``: of the
+    element; ``nofollow``: it has ``rel="nofollow"``."""
 
     url: str
     text: str = ""
@@ -21,7 +21,7 @@ class Link(NamedTuple):
 
 def address_in(attributes: Any) -> str | None:
     """Returns the ``href`` of an element, in SVG the older ``xlink:href``; "" if it has no value,
-    which leads to the base URL; None if there is none. ``attributes`` are those of any parser."""
+    which leads to the base URL; None if there is none. ``attributes``: of any parser."""
     for name in ("href", "xlink:href"):
         if name in attributes:
             return attributes[name] or ""
@@ -60,8 +60,8 @@ def is_nofollow(link: Any) -> bool:
 
 
 def _attributes_of(link: Any) -> Mapping[str, Any] | None:
-    """Those of a selector are read from its element: parsel copies all of them, which fails if one
-    has a name that XML does not allow."""
+    """Attributes of a link. A selector's are read from its element: parsel copies all of them,
+    which fails if one has a name that XML does not allow."""
     for element in (getattr(link, "root", None), link):
         for name in _ATTRIBUTES:
             if isinstance(found := getattr(element, name, None), Mapping):

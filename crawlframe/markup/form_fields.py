@@ -93,7 +93,7 @@ def fields(
 
 
 def _values(tree: FormTree, number: int, charset: str) -> Iterator[str | None]:
-    """What a control sends that was not filled in."""
+    """Values of a control that was not filled in."""
     node, value, kind = tree.nodes[number], tree.value(number, "value"), kind_of(tree.nodes[number])
     match kind:
         case "select":

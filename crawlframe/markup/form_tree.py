@@ -21,8 +21,8 @@ _IN_TREE = re.compile(rf' {_NUMBER}=("?)(\d+)[" ]')
 
 
 class FormTree:
-    """``nodes``: the forms and controls by number; ``forms``: by the number of a form, those of its
-    controls, in the order of the page."""
+    """The forms of a page. ``nodes``: the forms and controls by number; ``forms``: by the number of
+    a form, its controls, in the order of the page."""
 
     def __init__(self, response: Any) -> None:
         self._names: list[str] = []  # of the tags, by number
@@ -64,8 +64,8 @@ class FormTree:
         return {number for number in near if number is not None}
 
     def form_of(self, number: int) -> int | None:
-        """The form that a form or control is, or belongs to. Of a tag that the parser ignores, such
-        as that of a form in a form, it is the one that was open there."""
+        """The form that a form or control is, or belongs to. A tag that the parser ignores, such as
+        a form in a form, belongs to the form that was open there."""
         owners = (form for form, owned in self.forms.items() if number in (form, *owned))
         return next(owners, self._open.get(number))
 
@@ -74,7 +74,7 @@ class FormTree:
         return b"%b %b=%d " % (tag[0], _NUMBER.encode(), len(self._names) - 1)
 
     def _number(self, tag: Any, text: str | None) -> int | None:
-        """That of an element, unless it is one that the page wrote itself."""
+        """The number of an element, unless the page wrote it itself."""
         known = text and re.fullmatch("[0-9]{1,9}", text) and int(text) < len(self._names)
         return int(text) if text and known and self._names[int(text)] == tag else None
 

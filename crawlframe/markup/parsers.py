@@ -25,8 +25,8 @@ MAX_PARSE = 0.5  # seconds of CPU; real pages of 10 MB take some 0.1 s
 MAX_DEPTH = 4_000  # open elements in Lexbor, whose selectors take quadratic time in depth
 MAX_SELECTOR_DEPTH = 2_047  # of libxml2
 MAX_TAGS = 1_000_000  # including end tags and comments; each takes some 200 bytes of memory
-# Of pages for parsers in Python, which take some 40 microseconds an element. That of an article
-# computes in a thread.
+# Limits of pages for parsers in Python, which take some 40 microseconds an element. The article's
+# parser computes in a thread.
 MAX_SLOW = {"soup": 40_000, "article": 20_000}  # elements
 MAX_SLOW_BYTES = 8 << 20
 MAX_SLOW_ATTRIBUTES = 2_000  # of an element
@@ -34,7 +34,7 @@ MAX_SLOW_ATTRIBUTES = 2_000  # of an element
 _SMALL_PAGE = 8 << 10  # bytes, too few to take long
 _MEDIUM, _TAGS = 64 << 10, 1_500  # bytes and tags, too few to take long together
 _LARGE_PAGE = 2 << 20  # bytes, too few for too many tags
-# A page that takes less CPU has less than some 10,000 elements, in which depth does no harm.
+# A page that takes less CPU has less than some 10,000 elements, where depth does no harm.
 _QUICK = 0.0015  # seconds
 _MANY_TAGS = 10_000  # tags
 _TOO_DEEP = " > ".join("*" * (MAX_DEPTH + 1))
@@ -43,8 +43,8 @@ _Tree = TypeVar("_Tree")
 
 
 def html_tree(html: bytes, url: str, limit: float = MAX_PARSE) -> LexborHTMLParser:
-    """Returns the tree of a page in UTF-8, which is that of browsers. Raises TooDeep, and
-    TooComplex if parsing takes more than ``limit`` seconds of CPU."""
+    """Returns the tree of a page in UTF-8, as browsers build it. Raises TooDeep, and TooComplex if
+    parsing takes more than ``limit`` seconds of CPU."""
     return _limited(partial(_lexbor, html, url), html, url, limit)
 
 
@@ -146,7 +146,7 @@ class _ParserThread(Thread):
             del parse  # holds a page
 
     def result_of(self, parse: Callable[[], Any], url: str, limit: float) -> Any:
-        """The tree. Raises what the parser raised, and TooComplex."""
+        """The tree. Raises errors of the parser, and TooComplex."""
         end = self._cpu() + limit
         self._pages.put(parse)
         tree = None

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 def joined(selector: Selector) -> Selector:
-    """Returns the selector of a page, with what is in further ``<html>`` elements moved to the end
-    of the body of the first, where Lexbor and browsers put it (HTML standard, 13.2.6.4.22)."""
+    """Returns the selector of a page, with the content of further ``<html>`` elements moved to the
+    end of the body of the first, where Lexbor and browsers put it (HTML standard, 13.2.6.4.22)."""
     root: Any = selector.root
     others = [*root.itersiblings("html")]
     if not others:

@@ -1,4 +1,4 @@
-"""PageData: what a page says about its content for machines: JSON-LD, microdata, OpenGraph."""
+"""PageData: a page's content for machines: JSON-LD, microdata, OpenGraph."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DataPage(Protocol):
 
 
 class PageData:
-    """The structured data of a page, each part read when it is used; empty for what is not HTML.
+    """The structured data of a page, each part read when it is used; empty if the page is not HTML.
 
     All of it is made of dicts, lists, text and numbers, so it can be yielded. Raises TooDeep and
     TooComplex as ``Response.tree`` does."""
@@ -79,7 +79,7 @@ class PageData:
 
     def find(self, kind: str) -> list[dict[str, Any]]:
         """Return the objects of a type, such as "Product", wherever they are in the JSON-LD (in a
-        ``@graph``, or as values of others), then those of the microdata."""
+        ``@graph``, or as values of others), then the objects of the microdata."""
         return [
             one
             for one in (*_objects_in(self.json_ld), *_objects_in(self.microdata))
@@ -103,8 +103,8 @@ class PageData:
 
 
 def decoded_block(text: str) -> Any:
-    """What a block says. Line ends in texts are accepted, and a comment around it; both are common.
-    Raises ValueError and RecursionError."""
+    """The value of a block. Line ends in texts are accepted, and a comment around it; both are
+    common. Raises ValueError and RecursionError."""
     inner = text
     if opening := _OPENING.match(text):
         inner = text[opening.end() :]
@@ -120,7 +120,7 @@ def decoded_block(text: str) -> Any:
 
 
 def _objects_in(data: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """All dicts in it, in document order."""
+    """All dicts in a value, in document order."""
     left: list[Any] = [*reversed(data)]
     while left:
         one = left.pop()
@@ -132,7 +132,7 @@ def _objects_in(data: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _types_of(one: dict[str, Any]) -> set[str]:
-    """Its types, in full and without what precedes the last part of the name."""
+    """Types of an object, in full and without the part before the name."""
     given = one.get("@type")
     every = given if isinstance(given, list) else [given]
     types = {kind for kind in every if isinstance(kind, str)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-_HEAD = 1024  # bytes in which a page declares what it is
+_HEAD = 1024  # bytes that contain a page's declaration
 _DECLARED = re.compile(rb"\A\s*<\?xml\s|<!doctype[^>]*xhtml|<html[^>]*\sxmlns\s*=")
 # A tag of an element that cannot be self-closing in HTML, or a comment. Attributes are as in HTML,
 # with or without value and quotes. It matches up to the end of the page if the tag is left open,
@@ -15,7 +15,7 @@ _TAG = re.compile(
     rb"(?=[\s/>])(?:\s++|/(?!>)"
     rb"|[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'|[^\s\"'>][^\s>]*+))?+)*+(/?)(?:>|\Z)"
 )
-_WITH_MARKUP = (b"noscript", b"template")  # their content has markup; that of the others is text
+_WITH_MARKUP = (b"noscript", b"template")  # their content has markup; others contain text
 
 
 def is_declared(html: bytes) -> bool:

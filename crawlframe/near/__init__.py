@@ -1,1 +1,1 @@
-"""Pages whose texts are nearly the same: which text is compared, and what is kept of it."""
+"""Pages whose texts are nearly the same: the compared text, and its fingerprint."""

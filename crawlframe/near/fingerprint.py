@@ -1,19 +1,18 @@
-"""Fingerprint: what is kept of the text of a page, so that one is found that is nearly the same.
+"""Fingerprint: the record of a page's text that finds texts that are nearly the same.
 
 A text is a set: its pairs of neighbouring words. Two texts are alike by the share of pairs that
-they have in common (Jaccard). Of a changed word, two pairs change, so a text of which 10 % of the
-words were changed has about 0.7. Each pair is a number of 32 bits, and the order of the numbers is
-as good as random.
+they have in common (Jaccard). A changed word changes two pairs, so a text with 10 % of the words
+changed has about 0.7. Each pair is a number of 32 bits, and the order of the numbers is as good as
+random.
 
-The first numbers of a page are its features: of a text that is nearly the same, most are first,
-too, so one that both have leads from the one to the other. The signature then estimates how alike
-they are: the numbers are divided into bins, and of the first one of each bin one bit is kept (one
-permutation hashing with one bit of each minimum: Li, Owen and Zhang, NIPS 2012; Li and König, WWW
-2010). Bits of different texts agree by chance in half of the bins.
+The first numbers of a page are its features: most of them are first in a similar text, too, so a
+shared feature finds the pair. The signature then estimates how alike they are: the numbers are
+divided into bins, and one bit of the first number of each bin is kept (one permutation hashing with
+one bit of each minimum: Li, Owen and Zhang, NIPS 2012; Li and König, WWW 2010). Bits of different
+texts agree by chance in half of the bins.
 
 The text of a page that is compared: its words, without markup, scripts and styles, and without
-what its markup says is not its own: navigation, header, footer and asides.
-"""
+elements that are not its own: navigation, header, footer and asides."""
 
 from __future__ import annotations
 
@@ -25,11 +24,11 @@ from itertools import islice
 from typing import NamedTuple
 from zlib import crc32
 
-HEAD, PREFIX = 7, 4  # bytes that name a page, and those of them that are the first of its rid
-# What is left out, and what ends it.
+HEAD, PREFIX = 7, 4  # bytes that name a page, and how many of them start its rid
+# Elements that are left out, and their ends.
 _PARTS = (b"nav", b"header", b"footer", b"aside")
 _NAMES = (b"script", b"style", b"template", b"noscript", b"head", b"svg", *_PARTS)
-_OPTIONAL = {b"head", *_PARTS}  # without an end tag, what follows is shown
+_OPTIONAL = {b"head", *_PARTS}  # without an end tag, the rest is shown
 _HIDDEN = re.compile(rb"<(?:!--|(%s)(?=[\s/>]))" % b"|".join(_NAMES), re.IGNORECASE)
 _ENDS = {name: re.compile(rb"</%s(?=[\s/>])[^>]*" % name, re.IGNORECASE) for name in _NAMES}
 _COMMENT_END = re.compile(rb"--!?>")
@@ -39,7 +38,7 @@ _BLANKS = bytes(byte for byte in range(0x80) if not chr(byte).isalnum())
 _TO_WORDS = bytes.maketrans(_BLANKS, b" " * len(_BLANKS))
 # Scripts without spaces between words: each character is one.
 _IDEOGRAPHS = re.compile("([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff])")
-# Signs of Latin-1, general punctuation, those of East Asia and their wide forms, in UTF-8.
+# Signs of Latin-1, general punctuation, East Asia and their wide forms, in UTF-8.
 _SIGNS = re.compile(
     rb"\xc2[\x80-\xbf]|\xe2[\x80\x81].|\xe3\x80[\x80-\x9f]|\xef\xbc[\x81-\x8f\x9a-\xa0]", re.DOTALL
 )
@@ -51,7 +50,7 @@ MAX_WORDS = (
     20_000  # of a text that are read, the first ones: fewer would not stand moved paragraphs
 )
 _LEAST_NUMBERS = 1_200  # numbers, the least ones, that have some for each bin
-# 2**32 divided by the golden ratio: spreads what crc32 leaves in an order, such as that of numbers.
+# 2**32 divided by the golden ratio: spreads values that crc32 leaves in an order, such as numbers.
 _STEP = 0x9E3779B1
 _LOW = 0xFFFFFFFF
 
@@ -83,11 +82,11 @@ def fingerprint_of(words: Sequence[bytes]) -> Fingerprint | None:
         limit = (_LEAST_NUMBERS << 32) // len(numbers)
         numbers = [number for number in numbers if number < limit]
     numbers.sort(reverse=True)
-    first = {number % BITS: number for number in numbers}  # the last one stays
+    first = {number % BITS: number for number in numbers}  # the last number stays
     bits = 0
     for place in range(BITS):
         number, steps = first.get(place), 0
-        while number is None:  # a short text leaves bins empty: another one stands in
+        while number is None:  # a short text leaves bins empty: another bin stands in
             steps += 1
             number = first.get((place + steps * steps) % BITS if steps < BITS else steps - BITS)
         bits |= ((number + steps * _STEP) >> 9 & 1) << place
@@ -106,7 +105,7 @@ def likeness(bits: int) -> float:
 
 
 def visible_text(page: bytes) -> str:
-    """Return the text of an HTML page in UTF-8, in linear time, without a parser: what is between
+    """Return the text of an HTML page in UTF-8, in linear time, without a parser: the text between
     its tags. A page that is not closed properly may lose some of it."""
     text = _TAG.sub(b" ", _without_hidden(page)).decode("utf-8", "replace")
     return html.unescape(text) if "&" in text else text
@@ -144,8 +143,8 @@ def _without_hidden(page: bytes) -> bytes:
 
 class NearStore(NamedTuple):
     """The texts of the pages of a task, or (task 0) of all tasks that give its name. ``limit``:
-    pages that it remembers, the last ones. ``most``: bits in which the signatures of pages differ
-    that count as nearly the same."""
+    number of last pages that it remembers. ``most``: differing bits of signatures that still count
+    as nearly the same."""
 
     task: int = 0
     name: str = ""
@@ -158,13 +157,13 @@ class NearStore(NamedTuple):
 
 
 class ComparedPage(NamedTuple):
-    """``head``: what ``head_of`` returns."""
+    """A page that was compared. ``head``: the result of ``head_of``."""
 
     store: NearStore
     head: bytes
 
 
 def head_of(rid: bytes, identity: bytes) -> bytes:
-    """Return what names a page in a store: the beginning of its rid, and of a hash of what is the
-    same of this page in all tasks."""
+    """Return the name of a page in a store: the start of its rid, and of a hash of its identity in
+    all tasks."""
     return rid[:PREFIX] + blake2b(identity, digest_size=HEAD - PREFIX).digest()

@@ -24,8 +24,8 @@ class ChannelClosed(Exception):
 
 
 class Channel(Generic[Out, In]):
-    """One end of a pair: sends messages of type ``Out``, receives those of type ``In``. Never
-    blocks: ``send`` keeps what the socket does not accept, ``flush`` tries again.
+    """One end of a pair: sends messages of type ``Out``, receives messages of type ``In``. Never
+    blocks: ``send`` keeps bytes that the socket does not accept, ``flush`` tries again.
 
     ``tolerant``: the other side may be of another version; unreadable messages are ignored."""
 
@@ -44,7 +44,7 @@ class Channel(Generic[Out, In]):
 
     @property
     def pending(self) -> bool:
-        """Whether there is something that the socket has not accepted yet."""
+        """Whether there are bytes that the socket has not accepted yet."""
         return bool(self._out)
 
     @property
@@ -117,6 +117,6 @@ class Channel(Generic[Out, In]):
 def pair(
     left: msgspec.msgpack.Decoder[In], right: msgspec.msgpack.Decoder[Out]
 ) -> tuple[Channel[Out, In], Channel[In, Out]]:
-    """Two connected ends. ``left`` and ``right`` decode what each of them receives."""
+    """Two connected channels. ``left`` and ``right`` decode their received messages."""
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     return Channel(near, left), Channel(far, right)

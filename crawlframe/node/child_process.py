@@ -32,7 +32,7 @@ CAN_ADOPT = sys.platform == "linux"
 
 
 class Child:
-    """One steward, template or worker. ``held``: the requests given to it and not settled yet;
+    """One steward, template or worker. ``held``: the requests sent to it and not settled yet;
     ``version``: the code that it runs."""
 
     def __init__(
@@ -58,7 +58,7 @@ class Child:
         self.born = self.last_beat = time.monotonic()
         self.rss = 0  # bytes
         self.stuck = False  # whether it says that a parser does not end
-        self.waits = ""  # what its results or chores wait for
+        self.waits = ""  # reason for which its results or chores wait
         self.failures = 0  # of its chores, lately
         self._marks, self._place = marks, place
 
@@ -127,7 +127,7 @@ class Child:
             self._again[rid] = again - 1
 
     def relieve(self, rids: Collection[bytes]) -> list[tuple[bytes, str, int]]:
-        """Leaves it these requests only. Returns the others as ``requests_to_release`` does."""
+        """Leaves the child these requests. Returns the others as ``requests_to_release`` does."""
         self.relieved = True
         others = [(rid, held.host, 0) for rid, held in self.held.items() if rid not in rids]
         self.held = {rid: held for rid, held in self.held.items() if rid in rids}
@@ -147,14 +147,14 @@ class Child:
                 raise
 
     def kill(self) -> None:
-        """Ends it at once, as one that was asked to end."""
+        """Ends the child at once, as if it had been asked to end."""
         if self.retiring_since is None:
             self.retiring_since = time.monotonic()
         self.dismissed = True
         self.signal(signal.SIGKILL)
 
     def forget(self) -> None:
-        """Frees the master's resources for it."""
+        """Frees the master's resources for the child."""
         self.channel.close()
         if self._marks:
             self._marks.give_back(self._place)
@@ -179,7 +179,7 @@ def become_child(role: str, parent: int, main: Callable[[], None]) -> NoReturn:
     except BaseException:
         log.exception("%s %d failed", role, os.getpid())
     finally:
-        # No atexit handlers and no destructors: what was inherited belongs to the master.
+        # No atexit handlers and no destructors: inherited objects belong to the master.
         try:
             sys.stdout.flush()
             sys.stderr.flush()

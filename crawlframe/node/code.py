@@ -54,7 +54,7 @@ class Code:
         return [*map(str, (*self.engine, *self._single_modules))]
 
     def extend(self, paths: Iterable[Path]) -> list[Path]:
-        """Adds what another process has loaded of the framework. Returns what is new."""
+        """Adds files of the framework that another process has loaded. Returns the new ones."""
         known = {*self.engine, *self._single_modules}
         more = [path for path in paths if known.isdisjoint((path, *path.parents))]
         trees = {path for path in more if path.is_dir()}
@@ -92,8 +92,8 @@ class Code:
 
     @property
     def busy(self) -> str:
-        """What is changing files now, git or an installer, with the fix if it is not running; "" if
-        nothing is."""
+        """The program that is changing files now, git or an installer, with the fix if it is not
+        running; "" if there is none."""
         if self.checkout is not None and self.checkout.busy:
             return f"git; if none runs, remove {self.checkout.lock}"
         missing = self._installation.missing() if self.installed else ""
@@ -159,7 +159,7 @@ class Code:
             else:
                 singles.add(path)
         trees = {tree for tree in trees if not any(other in tree.parents for other in trees)}
-        # The spiders may be inside such a package; what is loaded of it belongs to the framework.
+        # The spiders may be inside such a package; its loaded modules belong to the framework.
         holding = {tree for tree in trees if self.spiders.is_relative_to(tree)}
         trees -= holding
         singles |= {path for path in paths if any(map(path.is_relative_to, holding))}
@@ -167,7 +167,6 @@ class Code:
 
 
 def _installed() -> list[Path]:
-    """The directories of installed packages."""
     places = [*site.getsitepackages(), site.getusersitepackages(), *sys.path]
     found = (Path(place) for place in places if place)
     return sorted({path for path in found if path.name in INSTALLED and path.is_dir()})

@@ -43,7 +43,7 @@ class KeepOnly(Message, tag="keep"):
 
 
 class Retire(Message, tag="retire"):
-    """Master to worker or steward: take nothing new, finish what is in progress, and end."""
+    """Master to worker or steward: take nothing new, finish the work in progress, and end."""
 
 
 class CheckRecorded(Message, tag="check"):
@@ -98,13 +98,13 @@ class GitBusy(Message, tag="git busy"):
 
 
 class LoadingVersion(Message, tag="version"):
-    """Template to master: it begins to load this version."""
+    """Template to master: it starts to load this version."""
 
     version: str
 
 
 class ImportingModule(Message, tag="module"):
-    """Template to master: it begins to import this module; "" when it has imported the last."""
+    """Template to master: it starts to import this module; "" when it has imported the last."""
 
     module: str
 
@@ -132,7 +132,7 @@ class CodeLoaded(Message, tag="loaded"):
 
     @property
     def summary(self) -> LoadedCode:
-        """The part of it that the supervisor needs."""
+        """The part that the supervisor needs."""
         return LoadedCode(self.digest, self.revision, self.tree, self.files, [*self.broken])
 
 
@@ -140,7 +140,7 @@ class CodeLoaded(Message, tag="loaded"):
 
 
 class CheckingPage(Message, tag="checking"):
-    """Checker to master: it begins to replay this page."""
+    """Checker to master: it starts to replay this page."""
 
     spider: str
     page: str

@@ -1,4 +1,4 @@
-"""RunningMarks: shared memory in which each worker marks the requests whose callbacks run."""
+"""RunningMarks: shared memory where each worker marks the requests whose callbacks run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Services: what a node needs from outside the engine; supplied by the composition root."""
+"""Services: parts outside the engine that a node needs; supplied by the composition root."""
 
 from __future__ import annotations
 
@@ -30,28 +30,27 @@ class Services(Protocol):
         """Imports the spiders, as Registry.load does. Leaves no connection open."""
 
     def unfit(self) -> str:
-        """Imports what workers need besides the spiders. Returns why they cannot run, "" if they
-        can. Leaves no connection open."""
+        """Imports the modules that workers need besides the spiders. Returns why they cannot run,
+        "" if they can. Leaves no connection open."""
 
     def run_checker(self, registry: Registry, version: str, channel: FromChildLine) -> None:
         """Replays the recorded pages of spiders of ``registry`` that a message names, and sends
-        what is wrong; or runs the trial of a kept page that it names."""
+        their problems; or runs the trial of a kept page that a message names."""
 
     def check_installation(self, frontier: Frontier) -> None:
-        """Raises FrontierError when Redis belongs to another database than the one this node uses,
-        and LedgerAway. Leaves no connection open."""
+        """Raises FrontierError when Redis belongs to a different database than this node uses, and
+        LedgerAway. Leaves no connection open."""
 
     def missing(self, frontier: Frontier) -> str:
-        """A description of what the database has recorded and Redis does not know; "" when nothing
-        is missing. Before a life begins, it checks only if no node is alive that would have
-        noticed. Leaves no connection open. Raises FrontierError, LedgerAway and
-        redis.RedisError."""
+        """Describes data that the database has recorded and Redis does not know; "" when nothing is
+        missing. Before a life starts, it checks only if no node is alive that would have noticed.
+        Leaves no connection open. Raises FrontierError, LedgerAway and redis.RedisError."""
 
     def begin_generation(
         self, node: str, machine: str, pid: int, beside: Collection[int] = ()
     ) -> int:
-        """Returns a new generation number. Earlier lives of the node are replaced, except those of
-        the processes ``beside`` on this machine. Leaves no connection open. Raises LedgerAway."""
+        """Returns a new generation number. Earlier lives of the node are replaced, except the
+        processes ``beside`` on this machine. Leaves no connection open. Raises LedgerAway."""
 
     def end_generation(self, generation: int) -> None:
         """Records that the life ends because its node was asked to stop. Leaves no connection open.

@@ -33,7 +33,7 @@ class Message(msgspec.Struct, array_like=True):
 
 
 class InitialState(msgspec.Struct, frozen=True):
-    """The state of its node, for a master that begins."""
+    """The state of its node, for a master that starts."""
 
     beside: list[int]  # pids of masters that may run at the same time under the same node name
     broken: list[str] | None  # modules broken in the master it will replace; None: there is none
@@ -47,19 +47,19 @@ class InitialState(msgspec.Struct, frozen=True):
 
 
 class HelloReply(Message, tag="welcome"):
-    """Supervisor to master, in reply to Hello: the framework has not changed since; begin."""
+    """Supervisor to master, in reply to Hello: the framework has not changed since; start."""
 
     state: InitialState
 
 
 class Preload(Message, tag="prepare"):
-    """Supervisor to master: the spiders' code is changing; preload what is on disk."""
+    """Supervisor to master: the spiders' code is changing; preload the version on disk."""
 
     changed_at: float  # time.monotonic()
 
 
 class DropPreload(Message, tag="forget"):
-    """Supervisor to master: what was preloaded will not be needed."""
+    """Supervisor to master: the preloaded version will not be needed."""
 
 
 class Reload(Message, tag="ask"):
@@ -73,7 +73,7 @@ class Reload(Message, tag="ask"):
 
 class RefuseVersion(Message, tag="refuse"):
     """Supervisor to master: a master of this version could not take over; report that the version
-    is refused, and go on."""
+    is refused, and continue."""
 
     version: str
     problem: str
@@ -83,7 +83,7 @@ class CheckoutPulled(Message, tag="pulled"):
     """Supervisor to master: the checkout was moved to this revision, or could not be; report it."""
 
     revision: str  # 12 digits; "" before the first pull
-    problem: str  # why it is not the one that was requested; "" when it is
+    problem: str  # why it is not the requested revision; "" when it is
     rollout: int  # id of the rollout that the last pull followed; 0: none
 
 
@@ -92,11 +92,11 @@ class SendCodeReport(Message, tag="report"):
 
 
 class ReplayDead(Message, tag="replay"):
-    """Supervisor to master: another master of this node died; give back the requests it held."""
+    """Supervisor to master: another master of this node died; return its requests to the queue."""
 
 
 class HandOver(Message, tag="hand over"):
-    """Supervisor to master: another master serves; finish what is in flight and exit with
+    """Supervisor to master: another master serves; finish requests in flight and exit with
     HANDED_OVER."""
 
 
@@ -125,8 +125,8 @@ class Hello(Message, tag="hello"):
 
 
 class CodeReport(Message, tag="code"):
-    """Master to supervisor: the live code, and the result of the last change. ``loaded`` is what
-    was live last; None before anything was."""
+    """Master to supervisor: the live code, and the result of the last change. ``loaded``: the last
+    live code; None if there was none."""
 
     state: CodeState
     loaded: LoadedCode | None

@@ -55,8 +55,8 @@ class TaskFinisher:
         return max(0.0, self._not_before - now) if self._tasks else None
 
     def end(self, now: float) -> None:
-        """Ends them, or releases their last requests. Raises what the ledger and the frontier
-        raise; the tasks are left to the steward then."""
+        """Ends the tasks, or releases their last requests. Raises errors of the ledger and the
+        frontier; the steward ends the tasks then."""
         tasks, self._tasks = self._tasks, set()
         self._not_before = now + ROUND_SECONDS
         found = self._frontier.counts_of(tasks)

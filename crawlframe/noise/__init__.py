@@ -1,5 +1,5 @@
-"""Noise links: those of navigation, advertising, related articles and endless listings, and how to
-tell them from the links that a page is about."""
+"""Noise links, such as navigation, advertising, related articles and endless listings, and the ways
+to tell them from the links that a page is about."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

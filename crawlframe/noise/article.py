@@ -13,7 +13,7 @@ APART_PARTS = (0.5, 0.1)  # of the running text, from which on an element is not
 MIN_SHARE = 0.1  # of the running text that is the article's
 MAIN = 0.7  # of the running text that is below the main element
 
-# Words in ids and classes of elements around what is not the article, and around what is.
+# Words in ids and classes of elements around other content, and around the article.
 APART = re.compile(
     r"(?:^|[\s_-])(?:nav|menu|foot|header|masthead|side|relat|recommend|share|sharing|social|"
     r"comment|disqus|promo|advert|ad|ads|sponsor|tag|byline|author|bio|meta|newsletter|subscri|"
@@ -26,8 +26,8 @@ _APART_TAGS = frozenset(("aside", "button", "footer", "form", "header", "nav", "
 
 
 def sign_of(place: TextPlace) -> int:
-    """Returns -1 for an element that is apart from the article by its tag or names, 1 for one whose
-    names are those of articles, 0 for others."""
+    """Returns -1 for an element that is apart from the article by its tag or names, 1 for names of
+    articles, 0 for others."""
     tag = place.tag
     if tag in _APART_TAGS:
         return -1
@@ -42,9 +42,9 @@ def sign_of(place: TextPlace) -> int:
 
 
 class RunningText:
-    """What the article of a page is, as far as running text shows it. ``total``: characters of its
-    running text; ``main``: the lowest element that holds most of them, None if there are none;
-    ``first`` and ``last``: positions, in the order of the page, of its first and last piece."""
+    """The article of a page, as far as running text shows it. ``total``: characters of its running
+    text; ``main``: the lowest element that holds most of them, None if there are none; ``first``
+    and ``last``: positions, in the order of the page, of its first and last piece."""
 
     def __init__(self, page: PageLinks) -> None:
         self.total = 0
@@ -114,7 +114,7 @@ class RunningText:
 
 
 def is_below(place: TextPlace, other: TextPlace) -> bool:
-    """Returns whether an element is another one, or below it."""
+    """Returns whether an element is ``other``, or below it."""
     at: TextPlace | None = place
     while at is not None and at.depth >= other.depth:
         if at is other:
@@ -124,7 +124,7 @@ def is_below(place: TextPlace, other: TextPlace) -> bool:
 
 
 def _add(place: TextPlace, size: int) -> None:
-    """Adds to the running text of an element and those above it."""
+    """Adds to the running text of an element and its ancestors."""
     at: TextPlace | None = place
     while at is not None:
         at.mass += size

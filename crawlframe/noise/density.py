@@ -15,8 +15,8 @@ REASON = "density"
 ARTICLE = 160  # characters of running text, two short pieces; a page with less has no article
 TEXT = 20  # characters of a block outside of its links, from which on it has text
 
-# What is known of a link, and what that says: the logarithm of the odds that it is content is the
-# sum. ``benchmarks/noise`` of commit 03328a8d made them, from every second page of a public set.
+# Features of a link with their weights: the sum is the logarithm of the odds that it is content.
+# ``benchmarks/noise`` of commit 03328a8d made them, from every second page of a public set.
 FEATURES = (
     "constant",
     "part of the block's text that is in links",
@@ -34,17 +34,17 @@ LIKELY_ODDS = -1.0  # logarithm of the odds, from which on a link is kept
 
 
 class Density:
-    """Links outside of the text of an article are noise: those of navigation, of lists of other
-    articles, of buttons and of advertising.
+    """Links outside of the text of an article are noise: navigation, lists of other articles,
+    buttons and advertising.
 
-    The article is the running text of a page without what is apart by its element (nav, aside,
-    footer and so on) or by words in its id and classes. A link is judged by how much of its block
-    is links, and by how much of that text is near. The weights were chosen on half of a public set
-    of articles.
+    The article is the running text of a page without parts that are apart by their element (nav,
+    aside, footer and so on) or by words in their id and classes. A link is judged by how much of
+    its block is links, and by how much of that text is near. The weights were chosen on half of a
+    public set of articles.
 
     It is for pages with articles. A page with less than ``article`` characters of running text is
     not judged: all of its links are kept. An index page with more is treated as an article, and its
-    list of links for noise, so it is for what is *found* on pages; for what is followed, use
+    list of links as noise, so it is for links *found* on pages; for links to follow, use
     TemplateLinks. Raises ConfigError for a limit that makes no sense."""
 
     def __init__(self, *, article: int = ARTICLE) -> None:
@@ -64,8 +64,8 @@ class Density:
 
 
 def features(page: PageLinks, article: RunningText) -> list[tuple[float, ...] | None]:
-    """Returns what is known of each link, in the order of FEATURES; None for those that are apart
-    from the article in a block without text, which most are."""
+    """Returns the features of each link, in the order of FEATURES; None for links apart from the
+    article in a block without text, as most are."""
     main, order, pieces = article.main, article.order, article.pieces
     found: list[tuple[float, ...] | None] = []
     for anchor, block in zip(page.anchors, page.blocks(), strict=True):

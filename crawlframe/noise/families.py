@@ -13,10 +13,10 @@ from crawlframe.noise.template import lcs
 
 MIN_VALUES = 4  # values of a part that differs
 AFTER_VALUES = 6  # of one that comes after a part that differs: there are no sections
-KINDS = 16  # fewer kinds of pages in a section are what pages are sorted by
+KINDS = 16  # kinds of pages in a section that has fewer of them: its pages are sorted by them
 MANY_VALUES = 32  # values, from which on they are no sections of a site
 MEMBERS = 4  # URLs for each value, from which on a few values are sections of a site
-MIN_URLS = 3  # URLs of a cluster that joins one in which the part differs already
+MIN_URLS = 3  # URLs of a cluster that joins another where the part differs already
 Parts = tuple[str | None, ...]
 Word = tuple[str | None, str]  # a section, and the name of a page in it
 # An id: a UUID, or at least eight hexadecimal digits with a decimal one among them.
@@ -32,9 +32,8 @@ MAX_URL = 400  # characters of a URL that are compared
 
 
 class Group(NamedTuple):
-    """URLs that can be of one family: ``host``, ``depth`` (parts of the path; the
-    last one counts as two, its kind and its name), its ``ending``, and the ``names`` of the query,
-    sorted."""
+    """URLs that can be of one family: ``host``, ``depth`` (parts of the path; the last part counts
+    as two, its kind and its name), its ``ending``, and the ``names`` of the query, sorted."""
 
     host: str
     depth: int
@@ -44,7 +43,7 @@ class Group(NamedTuple):
 
 def parts_of(url: str) -> tuple[Group, tuple[str, ...]]:
     """Returns the group of a normalised URL, and the parts of its path and the values of its query,
-    in which numbers are "0" and ids "#"."""
+    with "0" for numbers and "#" for ids."""
     pieces = url[:MAX_URL].split("/", 3)
     target, _, query = pieces[3].partition("?")
     target = _NUMBER.sub("0", _ID.sub("#", target))
@@ -75,10 +74,10 @@ VALUES = 3  # different ones in a part of a family, from which on every value fi
 
 
 class Family:
-    """URLs that are built alike. ``group``: what all of them have; ``parts``: of the path and of
-    the query, None where they differ; ``size``: how many were added; ``example``: the first one.
+    """URLs that are built alike. ``group``: common to all of them; ``parts``: of the path and of
+    the query, None where they differ; ``size``: how many were added; ``example``: the first URL.
 
-    A family that was merged into another one is ``merged`` into that."""
+    A family that was merged has the other family in ``merged``."""
 
     __slots__ = ("example", "group", "leader", "merged", "parts", "size", "values")
 
@@ -149,16 +148,16 @@ class _Bucket:
 class URLFamilies:
     """Clusters of URLs, made in one pass over them.
 
-    A URL is compared only with those that have its host, depth, ending and names of the query. It
-    joins the cluster whose first URL is most similar, from ``threshold`` on, by the mean of
-    LCS/|u1| and LCS/|u2| (LCS: longest common subsequence); numbers and ids count as equal.
-    Clusters that differ in one part, which has many values, are merged into one family. A URL that
-    fits a family in all parts that are the same in it joins without a comparison, so the cost of a
-    URL does not grow with the number of those before it.
+    A URL is compared only with URLs of its host, depth, ending and names of the query. It joins the
+    cluster whose first URL is most similar, from ``threshold`` on, by the mean of LCS/|u1| and
+    LCS/|u2| (LCS: longest common subsequence); numbers and ids count as equal. Clusters that differ
+    in one part, which has many values, are merged into one family. A URL that fits a family in all
+    parts that are the same in it joins without a comparison, so the cost of a URL does not grow
+    with the number of URLs before it.
 
-    Memory is bounded: ``groups`` groups, those that were used last, and 2,048 families in each, the
-    largest. Families that are forgotten begin anew. An object is for one thread. Raises ConfigError
-    for limits that make no sense, or without the extra ``crawlframe[broad]``."""
+    Memory is bounded: the ``groups`` groups used last, and the 2,048 largest families of each.
+    Forgotten families start anew. An object is for one thread. Raises ConfigError for limits that
+    make no sense, or without the extra ``crawlframe[broad]``."""
 
     def __init__(self, *, threshold: float = THRESHOLD, groups: int = GROUPS) -> None:
         if not 0 < threshold <= 1:
@@ -170,8 +169,8 @@ class URLFamilies:
         self._buckets: BoundedDict[Group, _Bucket] = BoundedDict(groups)
 
     def add(self, url: str) -> Family:
-        """Returns the family of a normalised URL, which counts in it. What is merged later has
-        another ``root``."""
+        """Returns the family of a normalised URL, which counts in it. A family that is merged later
+        has another ``root``."""
         group, parts = parts_of(url)
         bucket = self._buckets.use(group)
         if bucket is None:
@@ -240,7 +239,7 @@ class URLFamilies:
 
     @staticmethod
     def _open_for(bucket: _Bucket, parts: tuple[str | None, ...]) -> Family | None:
-        """The family in which any value fits where it differs from these parts."""
+        """The family that takes any value where it differs from these parts."""
         for mask in bucket.masks:
             if len(parts) <= mask[-1]:
                 continue
@@ -284,7 +283,7 @@ class URLFamilies:
         bucket.families.append(family)
         bucket.leaders.append(family)
         if len(bucket.leaders) > LEADERS:
-            # The one with the fewest URLs is found by its parts from now on, or begins anew.
+            # The leader with the fewest URLs is found by its parts from now on, or starts anew.
             bucket.leaders.remove(min(bucket.leaders[:-1], key=lambda one: one.size))
         bucket.waiting += 1
         return family
@@ -352,12 +351,12 @@ class URLFamilies:
 def mergers(
     clusters: Sequence[tuple[Parts, int]], words: Collection[Word] = ()
 ) -> Iterator[tuple[Parts, list[int]]]:
-    """Yields the parts of new families, and the indices of the clusters that they are made of.
-    A cluster has its parts, None where its URLs differ, and its number of URLs. ``words``: names of
-    pages; where they are what stands in front of dots, as email is of email.message, these are
-    names of modules, not kinds of pages.
+    """Yields the parts of new families, and the indices of the clusters that they are made of. A
+    cluster has its parts, None where its URLs differ, and its number of URLs. ``words``: names of
+    pages; where such a name stands in front of dots, as email in email.message, it is a module, not
+    a kind of pages.
 
-    The last part is looked at first: in most sites it is what differs, and the first one names a
+    The last part is looked at first: in most sites it differs, and the first part names a
     section."""
     now: dict[int, tuple[Parts, int]] = dict(enumerate(clusters))
     members: dict[int, list[int]] = {index: [index] for index in now}
@@ -387,7 +386,7 @@ def mergers(
                 changed.pop(index, None)
             now[into] = parts, size
             changed[into] = None
-    # What is rare in several parts at once differs from all others in more than one of them.
+    # A cluster that is rare in several parts differs from all others in more than one of them.
     small = {index: parts for index, (parts, size) in now.items() if size <= MIN_URLS}
     rare: dict[Parts, list[int]] = defaultdict(list)
     columns = _rare_columns([*small.values()])
@@ -433,8 +432,8 @@ def _rare_columns(clusters: Sequence[Parts]) -> set[tuple[int, int]]:
 
 
 def _chosen(at: int, alike: list[tuple[int, Parts, int]], kinds: bool) -> list[int]:
-    """Of clusters that differ in this part only, those that are one family. ``kinds``: in this
-    section the part is one of a few kinds of pages, as of rustdoc (struct., fn.)."""
+    """The clusters that are one family, out of clusters that differ in this part only. ``kinds``:
+    in this section the part is one of a few kinds of pages, as of rustdoc (struct., fn.)."""
     if len(alike) < 2:
         return []
     closed = [(index, size) for index, parts, size in alike if parts[at] is not None]

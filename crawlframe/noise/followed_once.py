@@ -64,7 +64,7 @@ class _Template:
 
 
 class PageTemplate:
-    """The links of one page that belong to the template of its host. ``followed``: those of the
+    """The links of one page that belong to the template of its host. ``followed``: links of the
     host that were followed before."""
 
     def __init__(self, urls: frozenset[str], followed: set[str]) -> None:
@@ -81,5 +81,5 @@ class PageTemplate:
             self._new.append(url)
 
     def done(self) -> None:
-        """What the page led to is to be stored: its links were followed."""
+        """Notes that the results of the page are to be stored: its links were followed."""
         self._followed.update(self._new)

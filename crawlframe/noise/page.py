@@ -1,4 +1,4 @@
-"""The links of a page with the blocks that they are in: what every filter looks at."""
+"""The links of a page with their blocks: the input of every filter."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class PageLinks:
         self.anchors = [Anchor(target, self.place_of(node.parent)) for target, node in links]
 
     def place_of(self, node: LexborNode | None) -> TextPlace:
-        """Returns what is known of an element."""
+        """Returns the place of an element."""
         places, above = self._places, []
         while node is not None and (number := node.mem_id) not in places:
             above.append((number, node))
@@ -120,7 +120,7 @@ def _measure(node: LexborNode, block: TextBlock, names: frozenset[str]) -> None:
             if tag == "-text":
                 words += (child.text_content or "").split()
             elif tag == "a" and child.attrs.get("href") is not None:
-                # What a link contains is its text, blocks too.
+                # The content of a link is its text, blocks too.
                 text = child.text().split()
                 block.link_chars += sum(map(len, text)) + len(text)
                 block.links += 1

@@ -1,4 +1,4 @@
-"""LinkReport: the links of a page, those that were kept and those that are noise, with reasons."""
+"""LinkReport: the links of a page, kept ones and noise, with reasons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crawlframe.noise.page import PageLinks
 
 
 class NoiseFilter(Protocol):
-    """Something that decides which links of a page are noise."""
+    """A filter that decides which links of a page are noise."""
 
     def reasons(self, page: PageLinks) -> Sequence[str]:
         """Returns, for each of ``page.anchors``, why it is noise; "" if it is not."""
@@ -20,16 +20,16 @@ class NoiseFilter(Protocol):
 
 
 class LinkReport(NamedTuple):
-    """What was decided about the links of a page. ``kept``: URLs in the order of the page, each
-    once; ``noise``: the other URLs, in the same order, with the reason of each. A URL is noise only
-    if all links of the page that lead to it are; the reason is that of the first."""
+    """Decisions about the links of a page. ``kept``: URLs in the order of the page, each once;
+    ``noise``: the other URLs, in the same order, with the reason of each. A URL is noise only if
+    all links of the page that lead to it are; the reason is the first link's."""
 
     kept: list[str]
     noise: dict[str, str]
 
     @property
     def counts(self) -> Counter[str]:
-        """Number of URLs by reason; those that were kept are under "kept"."""
+        """Number of URLs by reason; kept URLs are under "kept"."""
         counts = Counter(self.noise.values())
         counts["kept"] = len(self.kept)
         return counts

@@ -36,14 +36,14 @@ class NoiseFamilies:
 
     ``sample`` names URLs that are noise, and URLs that are not: from the operator, or from another
     filter. A family is noise if at least ``samples`` of its samples are, and ``share`` of them. A
-    family without samples is noise if it is as similar to one that is noise as ``alike`` says. Any
+    family without samples is noise if it is as similar to a family of noise as ``alike`` says. Any
     family is, if a name of its query is in samples of noise of its host, in that share of them, and
     no name is unknown: an id of sessions, or a facet. With ``outliers``, a URL that is far longer
-    than those of its family is noise, too, such as one with its path repeated.
+    than its family's is noise, too, such as a URL with its path repeated.
 
-    Everything that is added counts as a URL of the site, so memory is bounded as that of
-    URLFamilies is. An object is for one thread. Raises ConfigError for limits that make no sense,
-    or without the extra ``crawlframe[broad]``."""
+    Each added sample counts as a URL of the site, so memory is bounded as in URLFamilies. An object
+    is for one thread. Raises ConfigError for limits that make no sense, or without the extra
+    ``crawlframe[broad]``."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class NoiseFamilies:
         return found
 
     def _sampled(self) -> dict[Family, list[int]]:
-        """The samples of each family. What was merged since they were counted is one."""
+        """The samples of each family. Families that were merged since they were counted are one."""
         if any(family.merged is not None for family in self._counts):
             counts: dict[Family, list[int]] = {}
             self._alike_to = {}
@@ -140,7 +140,7 @@ class NoiseFamilies:
         return noise >= self._samples and noise >= self._share * (noise + others)
 
     def _is_like_noise(self, family: Family) -> bool:
-        """Whether it is as similar to a family that is noise as to be one, and to no other."""
+        """Whether a family is similar enough to a family that is noise, and to no other."""
         best, is_noise = 0.0, False
         counts = self._sampled()
         for other in self._alike_to.get(_kind(family), ()):

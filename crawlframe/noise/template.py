@@ -23,9 +23,9 @@ MAX_ELEMENTS = 3  # elements above a link that say where it is
 
 
 class _Host:
-    """What is known of a host. ``links``: on how many pages each link was; ``new``: of them, those
-    that were not yet taken by ``take_new``; ``returned``: the links of the template that were
-    returned since they are known to be that."""
+    """The counts of a host. ``links``: on how many pages each link was; ``new``: counts that
+    ``take_new`` has not taken; ``returned``: links returned since they are known to belong to the
+    template."""
 
     __slots__ = ("links", "new", "new_pages", "pages", "returned")
 
@@ -41,16 +41,16 @@ class TemplateLinks:
 
     A link that is in the same place on at least ``share`` of the pages of its host belongs to the
     host's template. It is returned until that is known, which takes ``pages`` pages, and once
-    afterwards; then it is noise. Only what was returned before is left out, so a crawl that follows
-    what it gets reaches the same pages as without the filter. Use an object for each task: with one
-    of another task, links that were not followed would count as followed.
+    afterwards; then it is noise. Only links that were returned before are left out, so a crawl that
+    follows all returned links reaches the same pages as without the filter. Use an object for each
+    task: with another task's object, links that were not followed would count as followed.
 
-    Memory is bounded: the counts of ``links`` links of a host (about 0.1 KB each, those that were
-    seen most are kept), and of ``hosts`` hosts (the ones that were used last). What is forgotten is
-    counted anew, and its links are returned meanwhile. An object is for one thread.
+    Memory is bounded: the counts of ``links`` links of a host (about 0.1 KB each, the most frequent
+    are kept), and of ``hosts`` hosts (the last used are kept). A forgotten host is counted anew,
+    and its links are returned meanwhile. An object is for one thread.
 
-    In a cluster, each worker counts its own pages. ``take_new`` returns what it has counted, and
-    ``add`` takes what others have. Raises ConfigError for limits that make no sense."""
+    In a cluster, each worker counts its own pages. ``take_new`` returns its new counts, and ``add``
+    takes the counts of others. Raises ConfigError for limits that make no sense."""
 
     def __init__(
         self,
@@ -87,8 +87,8 @@ class TemplateLinks:
         return [key in noise for key in keys]
 
     def template(self, host: str, keys: Sequence[int]) -> set[int]:
-        """Counts a page with links of these keys, and returns those that belong to the template of
-        its host, whether they were returned before or not."""
+        """Counts a page with links of these keys, and returns the keys that belong to the template
+        of its host, whether they were returned before or not."""
         known = self._host(host)
         self._add(known, 1, dict.fromkeys(keys, 1))
         known.new_pages += 1
@@ -102,8 +102,8 @@ class TemplateLinks:
         return {key for key in keys if known.links.get(key, 0) >= least}
 
     def take_new(self) -> dict[str, tuple[int, dict[int, int]]]:
-        """Returns what was counted since the last call, by host: the number of pages, and on how
-        many of them each link was, by a number of 64 bits that is the same in every process."""
+        """Returns the counts since the last call, by host: the number of pages, and on how many of
+        them each link was, by a number of 64 bits that is the same in every process."""
         new = {}
         for host, known in self._hosts.items():
             if known.new_pages:
@@ -112,8 +112,8 @@ class TemplateLinks:
         return new
 
     def add(self, host: str, pages: int, links: Mapping[int, int]) -> None:
-        """Adds what others have counted: pages of a host, and on how many of them each link was.
-        Links that only others have returned are returned here once more."""
+        """Adds the counts of others: pages of a host, and on how many of them each link was. Links
+        that only others have returned are returned here once more."""
         if pages < 0:
             raise ConfigError(f"TemplateLinks: {pages} pages of {host} cannot be added")
         self._add(self._host(host), pages, links)
@@ -152,12 +152,12 @@ def _most_counted(counts: dict[int, int], most: int) -> dict[int, int]:
 
 
 def keys_of(page: PageLinks) -> list[int]:
-    """The keys of the links of a page, by which they are counted: URL and place."""
+    """The keys that count the links of a page: URL and place."""
     return [_key(anchor.url, anchor.place) for anchor in page.anchors]
 
 
 def _key(url: str, place: TextPlace) -> int:
-    """A link and its place: the tags above it, without what differs from page to page."""
+    """A link and its place: the tags above it, without parts that differ from page to page."""
     tags: list[str] = []
     at: TextPlace | None = place
     while at is not None and len(tags) < MAX_ELEMENTS:

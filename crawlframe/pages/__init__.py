@@ -1,2 +1,2 @@
-"""Kept pages: what of a fetched page is kept, under which key it is found again, how it is
-compressed, and the response that it becomes again."""
+"""Kept pages: the parts that are kept of a fetched page, the key that finds it again, its
+compression, and the response made from it."""

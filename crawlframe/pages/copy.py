@@ -34,11 +34,10 @@ class StoredBody(NamedTuple):
 class PageCopy:
     """``headers``: ``sent`` and ``received``, lists of pairs without secrets, ``rendered`` for the
     DOM of a browser, ``redirects``, pairs of status and URL, if there were any, and ``changed``, if
-    middlewares made something else of it, or perhaps an error. ``body``: after
-    decompression; empty once it is ``packed`` or ``archived``. ``key``: what its request is found
-    by again; None if it is not. ``reason``: why it is kept; "" for a page that is done.
-    ``fetched_at``: seconds since the epoch; None: now. ``tentative``: kept only if the database
-    refuses what the request led to."""
+    middlewares changed it, or perhaps raised an error. ``body``: after decompression; empty once it
+    is ``packed`` or ``archived``. ``key``: finds it for its request; None if it is not found.
+    ``reason``: why it is kept; "" for a page that is done. ``fetched_at``: seconds since the epoch;
+    None: now. ``tentative``: kept only if the database refuses the request's results."""
 
     url: str  # after redirects
     host: str
@@ -57,7 +56,7 @@ class PageCopy:
     size: int = 0  # bytes of the body
     digest: bytes = b""  # of the body
     packed: bytes = b""
-    signature: bytes = b""  # of what ran its callback; b"": its results are not kept
+    signature: bytes = b""  # of the code that ran its callback; b"": its results are not kept
     requests: list[bytes] | None = None  # records of all that the callback yielded
     place: StoredBody | None = None  # of the body, if it is in a segment
     archived: bool = False  # it has a record there
@@ -65,7 +64,7 @@ class PageCopy:
     given: bool = False  # the body is not needed any more
 
     def give(self) -> None:
-        """Lets go of the body, which is packed, or not needed."""
+        """Drops the body, which is packed, or not needed."""
         if not self.given:
             self.given = True
             self.held.given += len(self.body)

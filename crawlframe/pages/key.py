@@ -1,4 +1,4 @@
-"""PageKey: what a kept page is found by again: the request, as the server sees it."""
+"""PageKey: the key of a kept page: its request, as the server sees it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crawlframe.request.request import Request
 from crawlframe.spider.settings import SpiderSettings
 
 KEY = 16  # bytes
-# Headers of a request by which no server chooses what it sends.
+# Headers of a request that do not change a server's response.
 IGNORED = frozenset({"connection", "referer"})
 
 
@@ -22,7 +22,7 @@ PARTIAL = frozenset(
 
 
 def is_whole(request: Request, settings: SpiderSettings) -> bool:
-    """Whether a request reads a whole page, so that its page may be that of others."""
+    """Whether a request reads a whole page, so that its page may serve others."""
     if request.method != "GET" or request.body is not None:
         return False
     return not any(
@@ -38,7 +38,7 @@ def key_of(request: Request, settings: SpiderSettings, owner: str, downloader: s
     of_task = (
         *(downloader, settings.user_agent or "", request.options.session or "", owner),
         *(settings.proxy or "", str(settings.max_redirects), str(settings.handle_statuses)),
-        *settings.browser_block,
+        *settings.browser.block,
     )
     digest = hashlib.blake2b(_of_task(of_task, headers), digest_size=KEY)
     digest.update(request.fingerprint())

@@ -12,8 +12,8 @@ DIGEST = 32  # bytes
 
 
 def digest_of(body: bytes) -> bytes:
-    """BLAKE2b, 32 bytes: a collision cannot be made, so nobody can replace the page of another
-    site."""
+    """BLAKE2b, 32 bytes: a collision cannot be made, so the page of another site cannot be
+    replaced."""
     return hashlib.blake2b(body, digest_size=DIGEST).digest()
 
 

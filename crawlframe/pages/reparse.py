@@ -1,4 +1,4 @@
-"""Reparse: what a task parses that reads kept pages, and what takes the place of their items."""
+"""Reparse: the pages of a task that parses kept pages, and the results that replace their items."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from crawlframe.response.response import Response
 REPARSE = "reparse:"
 PAGES_URL = "pages:"  # of the first request of such a task, which finds the pages
 PAGE_URL = "page:"  # the beginning of the URL of a kept page, by its number
-# The beginning of the place in which the request for a kept page waits. Each has one of its own, so
-# that no limit of a host holds it up.
+# Prefix of the place where the request for a kept page waits. Each has its own, so that no limit of
+# a host holds it up.
 PAGE_PLACE = "/page/"
 
 
 class Reparse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The pages of one task, or those of all tasks of a spider: one of ``task`` and ``spider`` is
-    set. ``since``: fetched then or later, in seconds since the epoch. ``last``: the number of the
-    last page that is parsed; 0: all, also those that are kept while this task runs, until the other
-    one has ended. ``key``: the field by which items of a page are compared; "": their place."""
+    """The pages of one task, or of all tasks of a spider: one of ``task`` and ``spider`` is set.
+    ``since``: fetched then or later, in seconds since the epoch. ``last``: the number of the last
+    page that is parsed; 0: all, also those that are kept while this task runs, until the other task
+    has ended. ``key``: the field that identifies items of a page; "": their place."""
 
     task: int = 0
     spider: str = ""
@@ -58,9 +58,9 @@ def is_failed(reason: str) -> bool:
 
 
 class SourcePage(NamedTuple):
-    """A kept page. ``rid`` and ``task`` are those of the request that brought it. ``problem``: why
-    its body cannot be read. ``again``: it may be read later. ``elsewhere``: it can be as soon as
-    the node that has it uploads it. ``stored``: the number of its body."""
+    """A kept page. ``rid`` and ``task``: of the request that brought it. ``problem``: why its body
+    cannot be read. ``again``: it may be read later. ``elsewhere``: it can be as soon as the node
+    that has it uploads it. ``stored``: the number of its body."""
 
     number: int
     rid: bytes
@@ -88,7 +88,7 @@ class SourcePage(NamedTuple):
         return bool(self.headers.get("changed"))
 
     def response(self, request: Request) -> Response:
-        """The response to ``request``. What was masked stays masked."""
+        """The response to ``request``. Masked values stay masked."""
         received = [(name, value) for name, value in self.headers.get("received", ())]
         kind = RenderedResponse if self.headers.get("rendered") else Response
         return kind(self.url, self.status, received, self.body, request, address=self.address)
@@ -96,8 +96,8 @@ class SourcePage(NamedTuple):
 
 @dataclass(slots=True)
 class Replacement:
-    """What takes the place of the items of a request, that of ``rid`` and ``task``. ``still``: its
-    page is an error as it was. ``links``: requests that the task did not know."""
+    """The replacement for the items of a request, of ``rid`` and ``task``. ``still``: its page is
+    an error as it was. ``links``: requests that the task did not know."""
 
     page: int  # the number of the kept page
     rid: bytes
@@ -105,7 +105,7 @@ class Replacement:
     failed: bool
     dry_run: bool
     key: str
-    body: int  # the number of what was parsed
+    body: int  # the number of the parsed body
     items: list[bytes] = field(default_factory=list)  # JSON
     still: bool = False
     links: int = 0

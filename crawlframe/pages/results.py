@@ -1,4 +1,4 @@
-"""Results: what the callback of a page led to."""
+"""Results: the results of a page's callback."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 
 class Results(NamedTuple):
-    """What a callback led to: its items as JSON, and the records of all requests that it yielded,
-    known ones included."""
+    """The results of a callback: its items as JSON, and the records of all requests that it
+    yielded, known ones included."""
 
     items: list[bytes]
     requests: list[bytes]

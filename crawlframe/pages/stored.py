@@ -10,7 +10,7 @@ from crawlframe.response.stored_page import StoredPage
 
 # Headers of a stored page that do not describe its body any more, or were masked.
 LEFT_OUT = frozenset({"set-cookie", "set-cookie2", "content-encoding", "transfer-encoding"})
-# Those that a 304 does not change: RFC 9111, 3.2.
+# Headers that a 304 does not change: RFC 9111, 3.2.
 OF_BODY = frozenset({"content-encoding", "content-length", "content-range", "content-type"})
 
 
@@ -49,8 +49,8 @@ def renewed(page: StoredPage, request: Request, body: bytes, answer: Response) -
 
 
 def tags_of(etag: str) -> str:
-    """What If-None-Match asks for: the tag, and the one that a server has made it of when it
-    compressed the page: it may compare with either."""
+    """Tags for If-None-Match: the tag, and the tag before the server's compression suffix: it may
+    compare with either."""
     weak, tag = ("W/", etag[2:]) if etag.startswith("W/") else ("", etag)
     if len(tag) < 2 or not tag.startswith('"') or not tag.endswith('"'):
         return etag  # not as it should be, but that server's own

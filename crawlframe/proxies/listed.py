@@ -28,9 +28,9 @@ class Proxy:
     """An item of a spider that a proxy list of the pool names. It is never stored with the other
     items: it goes into the pool, in the transaction of its page, and is checked before it is used.
 
-    ``text`` is ``[scheme://][user:password@]host:port`` or ``host:port:user:password``. What is not
-    given is as the list says; ``tags`` are those besides the list's. Raises ValueError, whose
-    message shows no credentials."""
+    ``text`` is ``[scheme://][user:password@]host:port`` or ``host:port:user:password``. Values that
+    are not given are as the list says; ``tags`` are in addition to the list's. Raises ValueError,
+    whose message shows no credentials."""
 
     __slots__ = ("country", "max_concurrency", "password", "tags", "tier", "url", "username")
 
@@ -62,7 +62,7 @@ class Proxy:
 
 
 def with_proxy(found: list[Proxy] | None, proxy: Proxy) -> list[Proxy]:
-    """Those that a page has named, with one more. Raises SpiderError."""
+    """Proxies that a page has named, with one more. Raises SpiderError."""
     if found is None:
         return [proxy]
     if len(found) >= MOST_OF_PAGE:
@@ -88,7 +88,7 @@ def read_text(text: str, scheme: str = "http") -> Written:
         user, _, password = (unquote(part) for part in login.partition(":"))
     try:
         url = check_address(f"{given}://{place}").url
-    except ValueError:  # its text may show what is a password
+    except ValueError:  # its text may show a password
         raise ValueError(
             "is not scheme://user:password@host:port or host:port:user:password, with http, https, "
             "socks5 or socks5h and a port from 1 to 65535"

@@ -1,5 +1,5 @@
-"""Place: where a request that goes through proxies waits in the frontier, ``<host>|<route>``. To
-claim it is what a host is; the frontier's ``_proxies.lua`` reads it."""
+"""Place: where a request that goes through proxies waits in the frontier, ``<host>|<route>``. It is
+claimed like a host; the frontier's ``_proxies.lua`` reads it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def host_in(place: str) -> str:
 
 
 def without_session(place: str) -> str:
-    """The place of all sessions of its selector. Those of one task mean nothing to another."""
+    """The place of all sessions of its selector. Sessions of one task mean nothing to another."""
     return place.partition("#")[0]
 
 
@@ -45,7 +45,7 @@ def selector_in(route: str) -> str:
 
 
 def pair_of(host: str, proxy: int) -> str:
-    """The name of a host and a proxy of the pool: what the frontier keeps of the two together."""
+    """The name of a pair, a host and a proxy of the pool, for the frontier's state of it."""
     return f"{host}{MARK}{proxy}"
 
 

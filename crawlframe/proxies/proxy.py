@@ -12,8 +12,8 @@ FIXED = 0  # in place of an id: named by a spider, not one of the pool
 
 
 class ChosenProxy(NamedTuple):
-    """``id``: that of the pool, or FIXED. ``username`` and ``password`` are "" without
-    credentials. Its text does not show them. ``found``: a spider has found it on a page."""
+    """A proxy for a transfer. ``id``: of the pool, or FIXED. ``username`` and ``password`` are ""
+    without credentials. Its text does not show them. ``found``: a spider has found it on a page."""
 
     id: int
     scheme: str  # http, https, socks5 (names are resolved here) or socks5h (there)
@@ -25,12 +25,12 @@ class ChosenProxy(NamedTuple):
 
     @property
     def url(self) -> str:
-        """Without credentials."""
+        """The URL without credentials."""
         return ProxyAddress(self.scheme, self.host, self.port).url
 
     @property
     def full_url(self) -> str:
-        """With the credentials, for a client. It must not be shown."""
+        """The URL with the credentials, for a client. It must not be shown."""
         scheme, _, place = self.url.partition("://")
         if not self.username:
             return self.url

@@ -28,7 +28,7 @@ class ProxyPool(NamedTuple):
     country: str = ""
 
     def __str__(self) -> str:
-        """Its one spelling, such as ``pool:country=DE,eu,tier=1``. Raises ValueError."""
+        """The canonical spelling, such as ``pool:country=DE,eu,tier=1``. Raises ValueError."""
         if isinstance(self.tags, str):
             raise ValueError(f"the tags of a proxy are a list of words, not {self.tags!r}")
         return parse_selector(f"{POOL}:{','.join(self._terms())}" if any(self._terms()) else POOL)

@@ -1,9 +1,8 @@
-"""Converters: what becomes of the texts that a field finds. ``"price | list"`` makes each of them a
+"""Converters: functions for the texts that a field finds. ``"price | list"`` makes each of them a
 number, and keeps them all.
 
-Patterns: the regular expressions of recipes, whose search ends after some seconds: one that
-backtracks would stop a worker with all its requests.
-"""
+Patterns: the regular expressions of recipes, whose search ends after some seconds: a pattern that
+backtracks would stop a worker with all its requests."""
 
 from __future__ import annotations
 
@@ -35,15 +34,15 @@ _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 
 
 class Converter(NamedTuple):
-    """``function`` takes a value, the text after the colon and the URL of the page. A converter
-    that ``gathers`` takes the list of all values. ``takes``: what must follow the colon; "" if
-    nothing may."""
+    """A converter. ``function`` takes a value, the text after the colon and the URL of the page; if
+    it ``gathers``, the list of all values. ``takes``: the kind of text after the colon; "" if there
+    is none."""
 
     function: Callable[[Any, str, str], Any]
     told: str
     takes: str = ""
     gathers: bool = False
-    may_lack: bool = False  # what follows the colon may be left out
+    may_lack: bool = False  # the text after the colon may be left out
 
 
 class ConverterStep(NamedTuple):
@@ -74,9 +73,9 @@ def read(names: Iterable[str]) -> list[ConverterStep]:
 
 
 def convert(steps: list[ConverterStep], values: list[Any], url: str) -> tuple[Any, str]:
-    """The value of a field, and what could not be converted, "" if nothing. Values that cannot be
-    are left out, and so are those beyond MAX_TEXT. Unless a converter gathers all values, the first
-    one counts."""
+    """The value of a field, and values that could not be converted, "" if none. Such values are
+    left out, and so are those beyond MAX_TEXT. Unless a converter gathers all values, the first
+    counts."""
     problem = ""
     gathered = False
     result: Any = None

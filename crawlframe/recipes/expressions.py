@@ -127,7 +127,7 @@ def _argument(path: Path, name: str, argument: Argument) -> Problems:
 
 
 def _misfit(argument: Argument) -> str:
-    """What the default should be, "" if it is."""
+    """The right form of the default, "" if it has it."""
     default = argument.default
     kinds: dict[str, Any] = {"int": int, "float": (int, float), "bool": bool, "list": list}
     of_kind = isinstance(default, kinds.get(argument.type, str))

@@ -49,8 +49,8 @@ class Scope(NamedTuple):
 
 
 class Value(NamedTuple):
-    """What a field has. ``found``: how many values before they were converted; ``problem``: what
-    could not be converted, "" if nothing."""
+    """The value of a field. ``found``: how many values before they were converted; ``problem``:
+    values that could not be converted, "" if none."""
 
     value: Any
     found: int = 0
@@ -81,7 +81,7 @@ def page_scope(response: Response) -> Scope:
 
 
 def read(field: Field, scope: Scope) -> Value:
-    """The value of a field in this scope. The default stands for nothing found."""
+    """The value of a field in this scope. The default replaces an empty result."""
     steps = _steps(field.convert)
     found = _found(field, scope, html=bool(steps) and steps[0].name == "html")
     values = found if steps and not steps[0].converter.gathers else [*map(plain, found)]
@@ -205,7 +205,7 @@ def _of_page(name: str, response: Response) -> list[Any]:
 
 
 def _matched(pattern: str, values: Iterable[Any]) -> list[Any]:
-    """What a pattern finds: its first group, or all of it if it has none."""
+    """The matches of a pattern: its first group, or all of it if it has none."""
     if not pattern:
         return list(values)
     texts = (value if isinstance(value, str) else json.dumps(value) for value in values)
@@ -259,8 +259,8 @@ def allows(rule: LinkRule, url: str) -> bool:
 
 
 def filled(template: str, values: Mapping[str, Any]) -> Iterator[str]:
-    """Each URL that a template stands for: one for each number of its ranges and each element of
-    its lists. Values are percent-encoded, unless the template begins with them."""
+    """Each URL of a template: one for each number of its ranges and each element of its lists.
+    Values are percent-encoded, unless the template starts with them."""
     parts = _PARTS.split(template)
     choices: list[Any] = []
     for place, part in enumerate(parts):

@@ -29,7 +29,7 @@ class RecipeFiles:
                     yield spider
 
     def files(self) -> Iterable[Path]:
-        return ()  # those of the package are watched already
+        return ()  # files of the package are watched already
 
 
 def _load(finder: Finder, module: str, path: Path) -> type[RecipeSpider] | None:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, TypeVar, get_args
 import msgspec
 
 from crawlframe.base.expect import expectation
-from crawlframe.base.scrapy_names import misuse_in_settings
 from crawlframe.errors import SpiderError, did_you_mean
 from crawlframe.recipes import expressions
 from crawlframe.recipes.converters import split
@@ -27,6 +26,7 @@ from crawlframe.recipes.recipe import (
     Select,
 )
 from crawlframe.render.required import expected_fields
+from crawlframe.spider.setting_tables import flat, merged, nested, wrong_names
 from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.task_settings import impossible
 
@@ -45,7 +45,7 @@ WORDS = {
 
 
 class Problem(NamedTuple):
-    """``path``: the keys that lead to what is wrong."""
+    """A problem of a recipe. ``path``: the keys that lead to it."""
 
     path: Path
     text: str
@@ -66,10 +66,10 @@ class RecipeError(SpiderError):
 
 
 def from_text(text: str, kind: str, place: str, name: str = "") -> Recipe | None:
-    """The recipe in the text of a file; ``kind``: "toml" or "json". None when the file is something
-    else: it has neither start_urls, fields nor rules. ``name``: used when it does not say its own.
+    """The recipe in the text of a file; ``kind``: "toml" or "json". None when the file is no
+    recipe: it has neither start_urls, fields nor rules. ``name``: used when it has none.
 
-    Raises SpiderError, a line for each problem: ``place``, line number, what is wrong."""
+    Raises SpiderError, a line for each problem: ``place``, line number, the problem."""
     import tomllib  # large, and few nodes have recipes
 
     try:
@@ -93,7 +93,7 @@ def from_text(text: str, kind: str, place: str, name: str = "") -> Recipe | None
 
 
 def from_data(data: dict[str, Any]) -> Recipe:
-    """Raises RecipeError."""
+    """Returns the Recipe of the data. Raises RecipeError."""
     reader = _Reader()
     recipe = reader.recipe(data)
     if reader.problems or recipe is None:
@@ -187,8 +187,8 @@ class _Reader:
         return tuple(one for one in made if one is not None)
 
     def part(self, kind: type[PartType], given: Any, path: Path, **made: Any) -> PartType | None:
-        """The part, with what is ``made`` already; problems are noted, and None is returned if it
-        cannot be made."""
+        """The part, with the values ``made`` already; problems are noted, and None is returned if
+        it cannot be made."""
         if (isinstance(given, str) and SHORT.get(kind)) or kind is Argument:
             given = given if isinstance(given, dict) else _short(kind, given)
         if not isinstance(given, dict):
@@ -228,20 +228,20 @@ class _Reader:
             self.wrong(("settings",), "must be a table, such as [settings]")
             return {}
         for key, problem in impossible(given).items():
-            self.wrong(("settings", key), problem)
-        for key, value in given.items():
-            path = ("settings", key)
-            if problem := misuse_in_settings({key: value}, SpiderSettings.__struct_fields__):
+            self.wrong(("settings", *key.split(".")), problem)
+        for key, value in flat(given).items():
+            path, one = ("settings", *key.split(".")), nested({key: value})
+            if problem := wrong_names(one, SpiderSettings.__struct_fields__):
                 self.wrong(path, problem)
                 continue
             try:
-                msgspec.convert({key: value}, SpiderSettings, strict=False)
+                msgspec.convert(one, SpiderSettings, strict=False)
             except msgspec.ValidationError as error:
                 if "belongs to" not in str(error) and "needs" not in str(error):
                     self.wrong(path, str(error).partition(" - at")[0])
         if given and not any(problem.path[:1] == ("settings",) for problem in self.problems):
             try:
-                msgspec.convert(given, SpiderSettings, strict=False)
+                msgspec.convert(merged({}, given), SpiderSettings, strict=False)
             except msgspec.ValidationError as error:
                 self.wrong(("settings",), str(error).partition(" - at")[0])
         return given

@@ -1,4 +1,4 @@
-"""Recipe: what a spider without code is made of.
+"""Recipe: the parts of a spider without code.
 
 Its parts are the usual ones of declarative crawlers: links of the same site, titles, and rules that
 take values out of the DOM, as in Gao Yumin and Zhai Haoran, "A distributed crawler system based on
@@ -18,7 +18,7 @@ PageValue = Literal[
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A part of a recipe. A default is not written."""
+    """A part of a recipe. Defaults are not written."""
 
 
 class Select(Part, frozen=True):
@@ -30,9 +30,9 @@ class Select(Part, frozen=True):
 
 
 class Field(Part, frozen=True):
-    """One value of an item. The steps are in this order: ``css`` or ``xpath`` selects in the
-    markup, ``jmespath`` in JSON, ``regex`` finds in the text. ``page`` is a value of the page
-    itself, in place of the first two. ``convert``: names of converters, in order."""
+    """A value of an item. The steps are in this order: ``css`` or ``xpath`` selects in the markup,
+    ``jmespath`` in JSON, ``regex`` finds in the text. ``page`` is a value of the page itself, in
+    place of the first two. ``convert``: names of converters, in order."""
 
     css: str = ""
     xpath: str = ""
@@ -45,9 +45,9 @@ class Field(Part, frozen=True):
 
 
 class LinkRule(Part, frozen=True):
-    """Which links of a page are followed. Without ``allow``, all; the restrictions name the parts
-    of the page in which links are looked for. ``follow``: whether the rules apply to the pages that
-    the links lead to; ``items``: whether those pages have items."""
+    """A rule for the links of a page. Without ``allow``, all are followed; the restrictions name
+    the parts of the page that are searched for links. ``follow``: whether the rules apply to the
+    pages that the links lead to; ``items``: whether those pages have items."""
 
     allow: Texts = ()
     deny: Texts = ()
@@ -58,15 +58,15 @@ class LinkRule(Part, frozen=True):
 
 
 class Next(Part, frozen=True):
-    """Where the next page of a list is: a link that is selected, or ``url`` with {value} for what
-    is selected, or with {page} for its number. ``limit``: pages of one list; 0 = 10,000."""
+    """The next page of a list: a link that is selected, or ``url`` with {value} for the selected
+    value, or with {page} for its number. ``limit``: pages of one list; 0 = 10,000."""
 
     css: str = ""
     xpath: str = ""
     jmespath: str = ""
     regex: str = ""
     url: str = ""
-    first: int = 1  # the number of the page from which the list begins
+    first: int = 1  # the number of the first page of the list
     limit: int = 0
 
 
@@ -76,7 +76,7 @@ class Detail(Part, frozen=True):
     css: str = ""
     xpath: str = ""
     jmespath: str = ""
-    url: str = ""  # with {value} for what is selected
+    url: str = ""  # with {value} for the selected value
     fields: dict[str, Field] = {}
     required: Texts = ()
 
@@ -90,9 +90,9 @@ class Argument(Part, frozen=True):
 
 
 class Recipe(Part, frozen=True):
-    """A whole spider. ``each`` selects the parts of a page of which each is an item; without it a
-    page is one item. An item that lacks a ``required`` field is not stored. ``start_items``:
-    whether start pages have items."""
+    """A whole spider. ``each`` selects the parts of a page that are items; without it a page is one
+    item. An item that lacks a ``required`` field is not stored. ``start_items``: whether start
+    pages have items."""
 
     name: str
     start_urls: Texts

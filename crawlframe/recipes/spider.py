@@ -41,7 +41,7 @@ MAX_PAGES = 10_000  # of a list
 
 
 class RecipeDomains:
-    """``allowed_domains`` of a recipe: those of its start URLs are known with its arguments."""
+    """``allowed_domains`` of a recipe: domains of its start URLs are known with its arguments."""
 
     def __get__(self, spider: RecipeSpider | None, kind: type[RecipeSpider]) -> tuple[str, ...]:
         recipe = kind.recipe
@@ -66,8 +66,8 @@ class RecipeDomains:
 
 
 class RecipeSpider(Spider):
-    """The behaviour of all recipes. Requests carry only what differs from the defaults of the
-    callbacks, so that those of an older version of a recipe fit a newer one."""
+    """The behaviour of all recipes. Requests carry only values that differ from the defaults of the
+    callbacks, so that requests of an older version of a recipe fit a newer one."""
 
     recipe: ClassVar[Recipe]
     allowed_domains = RecipeDomains()

@@ -13,7 +13,7 @@ MODULE = "recipe"  # shown in place of the module
 
 
 def recipe_of_stored(text: str) -> Recipe:
-    """Raises SpiderError."""
+    """Returns the recipe in a stored text. Raises SpiderError."""
     try:
         data = json.loads(text)
     except ValueError as error:
@@ -24,5 +24,5 @@ def recipe_of_stored(text: str) -> Recipe:
 
 
 def spider_of_stored(text: str) -> type[RecipeSpider]:
-    """Raises SpiderError."""
+    """Returns the spider class of a stored text. Raises SpiderError."""
     return spider_of(recipe_of_stored(text), MODULE)

@@ -1,5 +1,5 @@
 """Check: the recorded pages of spiders replayed with a version of the code before it goes live. It
-runs in a process of its own, forked from what has loaded that version."""
+runs in a process of its own, forked from the template of that version."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def run_checker(
     channel: FromChildLine,
     run_trial: Callable[[str], None],
 ) -> None:
-    """Replays what the master asks for, sends the result, and returns. ``run_trial`` carries out
-    the order of a trial."""
+    """Replays spiders at the master's request, sends the result, and returns. ``run_trial`` carries
+    out the order of a trial."""
     for message in _received(channel):
         if isinstance(message, CheckRecorded) and message.trial:
             run_trial(message.trial)
@@ -49,8 +49,8 @@ def check(
     spiders: Iterable[str],
     begins: Callable[[str, str], None] = lambda spider, page: None,
 ) -> dict[str, str]:
-    """Returns what is wrong with these spiders, by name: pages that do not lead to what was
-    recorded, with the difference. ``begins`` is called with each page before it is replayed."""
+    """Returns the problems of these spiders, by name: pages whose results differ from the recorded
+    ones, with the difference. ``begins`` is called with each page before it is replayed."""
     found = {}
     with offline():  # also between two pages, for threads that callbacks have started
         for spider in spiders:
@@ -110,7 +110,7 @@ def _differences(recording: Recording, replay: RecordingReplay, name: str) -> li
 
 
 def _end_started() -> None:
-    """Ends the processes that callbacks have started: nobody else knows them."""
+    """Ends the processes that callbacks have started: no other process knows them."""
     offspring.kill(offspring.of(os.getpid()))
 
 

@@ -1,4 +1,4 @@
-"""Difference: what differs between a recorded result and that of today, by field, in words."""
+"""Difference: differences between a recorded result and a new one, by field, in words."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _parts(recorded: dict[str, Any], now: dict[str, Any], ignored: set[str]) -> 
 
 
 def _lists(name: str, before: list[Any], after: list[Any], ignored: set[str]) -> Iterator[str]:
-    """Equal entries are matched first; of the others, those that stand at the same place."""
+    """Differences of two lists. Equal entries are matched first, then entries at the same place."""
     was_keys, is_keys = ([_key(one, name, ignored) for one in some] for some in (before, after))
     one = PLURAL.get(name, name)
     for first, last, start, stop in _changed_parts(was_keys, is_keys):
@@ -97,8 +97,8 @@ def _lists(name: str, before: list[Any], after: list[Any], ignored: set[str]) ->
 
 
 def _changed_parts(before: list[str], after: list[str]) -> Iterator[tuple[int, int, int, int]]:
-    """Ranges of ``before`` that ranges of ``after`` have replaced. What is too long to be matched
-    is one of them."""
+    """Ranges of ``before`` that ranges of ``after`` have replaced. A part that is too long to be
+    matched is one of them."""
     first, shorter = 0, min(len(before), len(after))
     while first < shorter and before[first] == after[first]:
         first += 1
@@ -237,5 +237,5 @@ def snapshot_of_error(error: BaseException, secrets: Secrets) -> dict[str, Any]:
 
 
 def readable(text: str) -> str:
-    """Text of an error, without what no UTF-8 has: halves of characters that JSON of a page had."""
+    """Text of an error, without characters that no UTF-8 has: halves that JSON of a page had."""
     return text.encode("utf-8", "backslashreplace").decode()

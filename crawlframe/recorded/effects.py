@@ -33,7 +33,7 @@ _installed = False
 
 
 class Refused(CrawlframeError, PermissionError):
-    """Something would have had an effect while a kept page was tried."""
+    """Code would have had an effect while a kept page was tried."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Fields: whether the items of all recorded pages have what the spider says that they have."""
+"""Fields: whether the items of all recorded pages have the fields that the spider promises."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Recording: one spider's folder of recorded pages. For each page there are files with its name:
-``.page.json`` has the request and what it fetched, the bodies are as they were received,
-and ``.result.json`` has what the callback led to."""
+``.page.json`` has the request and its fetches, the bodies are as they were received, and
+``.result.json`` has the callback's results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
 
 
 class RenderedFiles(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a browser brought besides the DOM. ``screenshot`` and ``pdf`` are names of files."""
+    """Results of a browser besides the DOM. ``screenshot`` and ``pdf`` are names of files."""
 
     captured: list[dict[str, Any]] = []
     results: list[Any] = []
@@ -48,8 +48,8 @@ class RenderedFiles(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
 
 
 class Exchange(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """One fetch: what was sent, and a response, a redirect or an error. ``body`` is the name of a
-    file, "" for an empty one; ``final`` the URL of the response, if it is not ``url``."""
+    """A fetch: the request as it was sent, and a response, a redirect or an error. ``body`` is the
+    name of a file, "" for an empty one; ``final`` the URL of the response, if it is not ``url``."""
 
     url: str
     method: str = "GET"
@@ -68,13 +68,13 @@ class Exchange(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
         return [(name, value) for name, _, value in pairs]
 
     def key(self) -> tuple[str, str, str, bool]:
-        """What a request is compared by."""
+        """The key that requests are compared by."""
         return self.method, self.url, json.dumps(self.sent), self.rendered is not None
 
 
 class RecordedPage(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """``request`` is as ``values.request_to_json`` returns it; None for ``start``. ``stripped``
-    names what was taken out."""
+    """A page. ``request`` is as ``values.request_to_json`` returns it; None for ``start``.
+    ``stripped`` names the secrets that were taken out."""
 
     request: dict[str, Any] | None = None
     exchanges: list[Exchange] = []
@@ -90,7 +90,7 @@ class _Format(msgspec.Struct):
 
 
 class Head(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """What holds for all pages. ``arguments`` are those of the task, with placeholders for secrets.
+    """Properties of all pages. ``arguments``: of the task, with placeholders for secrets.
     ``ignore``: parts of results that are not compared, such as ``items.scraped_at``."""
 
     spider: str
@@ -111,7 +111,7 @@ class Recording:
 
     @classmethod
     def read(cls, directory: Path) -> Recording:
-        """Raises RecordingError, which names the file and what is wrong with it."""
+        """Reads a recording. Raises RecordingError, which names the file and its problem."""
         if (format := _decoded(directory / HEAD, _Format).format) > FORMAT:
             raise RecordingError(
                 f"{directory / HEAD} has format {format}, of a newer Crawlframe; this one "
@@ -151,7 +151,7 @@ class Recording:
         del self.pages[name], self.results[name]
 
     def write(self) -> None:
-        """Writes all files, and deletes those of pages that are gone; other files stay. Raises
+        """Writes all files, and deletes files of pages that are gone; other files stay. Raises
         OSError."""
         earlier = files_in(self.directory)
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -186,8 +186,8 @@ def files_of(page: RecordedPage) -> Iterable[str]:
 
 
 def files_in(directory: Path) -> set[str]:
-    """The names of the files of a recording that is there. Those of bodies are missing where a page
-    is damaged."""
+    """The names of the files of an existing recording. Names of bodies are missing where a page is
+    damaged."""
     found = {HEAD}
     for path in directory.glob(f"*{PAGE}"):
         found |= {path.name, f"{path.name.removesuffix(PAGE)}{RESULT}"}

@@ -1,5 +1,5 @@
-"""Kept: a page of the store, given to the code of today. Nothing is fetched and nothing stored.
-Who calls it keeps databases from being written."""
+"""Kept: a page of the store, given to the current code. Nothing is fetched and nothing stored. The
+caller keeps databases from being written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def try_page(
     response: Response,
     settings: Settings,
 ) -> dict[str, Any]:
-    """Returns the snapshot of what the page leads to; of a callback that raises, ``trace`` is the
+    """Returns the snapshot of the page's results; if the callback raises, ``trace`` is the
     traceback of its code. Raises CrawlframeError if the page cannot be given to this code."""
     secrets, asked = Secrets(), list[str]()
     secrets.learn_arguments(arguments)
@@ -40,7 +40,7 @@ def try_page(
 
     raised: BaseException | None = None
     with offline() as tried, without_effects():
-        # What is kept was sent to whoever had a token.
+        # A kept page was sent to the holder of a token.
         given = Given(find, knows_targets=False)
         trial = Trial(kind, given, arguments, settings=settings, tokens=False)
         try:

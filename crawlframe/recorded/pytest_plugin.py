@@ -1,6 +1,6 @@
 """The plug-in for pytest: each page of each recording is a test, and ``recorded`` is a fixture for
 tests of one's own. It is loaded by every run of pytest in an environment that has Crawlframe, so
-what it needs is imported when there is a recording."""
+its own imports wait until there is a recording."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _registry = pytest.StashKey["Registry"]()
 
 
 class Different(Exception):
-    """Today's result of a page is not the recorded one."""
+    """The new result of a page differs from the recorded one."""
 
 
 class Damaged(Exception):
@@ -54,7 +54,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def _is_ours(head: Path, config: pytest.Config) -> bool:
-    """Whether it is the head of a recording: other programs have files of this name, too."""
+    """Whether a file is the head of a recording: other programs have files of this name, too."""
     root = config.rootpath / str(config.getini("recorded"))
     return head.is_relative_to(root) or next(head.parent.glob(f"*{PAGE}"), None) is not None
 
@@ -108,7 +108,7 @@ class _Folder:
 
 
 class BrokenRecording(pytest.Item):
-    """What cannot be replayed."""
+    """A recording that cannot be replayed."""
 
     def __init__(self, *, problem: str, **given: Any) -> None:
         super().__init__(**given)
@@ -125,7 +125,7 @@ class BrokenRecording(pytest.Item):
 
 
 class PageTest(pytest.Item):
-    """One page: what it leads to is what was recorded."""
+    """A page: its results equal the recorded ones."""
 
     def __init__(self, *, folder: _Folder, **given: Any) -> None:
         super().__init__(**given)
@@ -216,7 +216,7 @@ class RecordedSpider:
         return self._folder.recording.pages[page].url
 
     def run(self, page: str, *, pipelines: bool = True) -> Result:
-        """Returns the result of a page. Raises what its callback raises, and NotReplayed."""
+        """Returns the result of a page. Raises errors of its callback, and NotReplayed."""
         __tracebackhide__ = True
         replayed: Replayed = self._folder.replay.run(page, pipelines=pipelines)
         if replayed.error is not None:

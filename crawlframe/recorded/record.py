@@ -1,5 +1,5 @@
-"""Record: makes the folder of a recording from what was fetched, without secrets, and checks that
-it replays."""
+"""Record: makes the folder of a recording from fetched pages, without secrets, and checks that it
+replays."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ class RefusedPage(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A recording that is not written yet. ``raised``: errors of callbacks by the name of the page;
-    ``stripped``: what was taken out; ``ignored``: parts of results that change from run to run."""
+    """An unwritten recording. ``raised``: errors of callbacks by the name of the page;
+    ``stripped``: secrets that were taken out; ``ignored``: parts of results that vary."""
 
     recording: Recording
     refused: list[RefusedPage]
@@ -109,7 +109,7 @@ def make(
         elif "raised" in recording.results[name]:
             raised[name] = recording.results[name]["raised"]
     for name in recording.pages.keys() - recording.results.keys():
-        del recording.pages[name]  # only now: another page may have needed what it fetched
+        del recording.pages[name]  # only now: another page may have needed its fetches
     head.ignore = sorted({*head.ignore, *found})
     return Made(recording, refused, raised, sorted(stripped), sorted(found))
 
@@ -145,7 +145,7 @@ def _learn(secrets: Secrets, visit: RecordedVisit) -> None:
         if isinstance(response, RenderedResponse):
             secrets.learn_received(json.dumps(msgspec.to_builtins(response.captured)))
     if visit.result is not None:
-        requests += visit.result.requests  # a page may show what is sent only later
+        requests += visit.result.requests  # a page may show a sent secret only later
     for request in requests:
         secrets.learn_sent(request.url, request.body)
         secrets.learn_request(request_to_json(request))

@@ -1,4 +1,4 @@
-"""Recorder: crawls some pages of a spider, one at a time, and keeps what was sent and received."""
+"""Recorder: crawls some pages of a spider, one at a time, and keeps requests and responses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MAX_QUEUED = 100_000  # requests that may wait
 
 
 class PageCheck(Protocol):
-    """Checks each URL before it is sent; ``rules`` are those of the last one."""
+    """Checks each URL before it is sent; ``rules`` are the rules of the last URL."""
 
     rules: Rules
 
@@ -52,7 +52,7 @@ MakeCheck = Callable[[Fetch], PageCheck]
 
 @dataclass
 class RecordedTransfer:
-    """One fetch, as it was."""
+    """A fetch, as it was."""
 
     request: Request
     response: Response | None = None
@@ -67,7 +67,7 @@ class RecordedTransfer:
 
 @dataclass
 class RecordedVisit:
-    """One page: its request (None for ``start``), what was fetched for it, and what it led to."""
+    """A page: its request (None for ``start``), its fetches, and its results."""
 
     request: Request | None
     transfers: list[RecordedTransfer] = field(default_factory=list)
@@ -92,7 +92,7 @@ class _Waiting(NamedTuple):
 
 
 class Recorder:
-    """Records pages of ``kind``. ``check`` makes what checks URLs; None: the spider obeys no
+    """Records pages of ``kind``. ``check`` makes the check of URLs; None: the spider obeys no
     robots.txt. ``seen`` is called with each visit when it is over."""
 
     def __init__(
@@ -121,9 +121,8 @@ class Recorder:
         self._number = 0
 
     def run(self, pages: int) -> list[RecordedVisit]:
-        """Returns the visits, ``start`` first, in the order in which they were made. At most
-        ``pages`` are fetched, spread over the callbacks. Raises what ``start`` raises, and
-        SpiderError."""
+        """Returns the visits, ``start`` first, in the order of time. At most ``pages`` are fetched,
+        spread over the callbacks. Raises errors of ``start``, and SpiderError."""
         return asyncio.run(self._run(pages))
 
     async def _run(self, pages: int) -> list[RecordedVisit]:
@@ -263,7 +262,7 @@ class _RecordingDownloader(Downloader):
     async def _plain(
         self, via: ChosenProxy | None, request: Request, settings: SpiderSettings
     ) -> Response:
-        """Fetches what is not recorded, such as a robots.txt."""
+        """Fetches files that are not recorded, such as a robots.txt."""
         with self.memory.account() as account:
             context = FetchContext(account=account, proxy=via)
             return await super().fetch(request, settings, context)

@@ -1,4 +1,4 @@
-"""Replay: recorded pages are given to the code of today, in the engine of a worker."""
+"""Replay: recorded pages are given to the current code, in the engine of a worker."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _installed = False
 
 
 class NotReplayed(CrawlframeError):
-    """A page cannot be replayed with this code: it lacks a callback, asks for what was not
-    recorded, or reaches for the network."""
+    """A page cannot be replayed with this code: it lacks a callback, asks for an unrecorded page,
+    or reaches for the network."""
 
 
 class Replayed(NamedTuple):
@@ -98,8 +98,8 @@ class RecordingReplay:
 
 
 class _Pages:
-    """The exchanges of one page, and those of the others where its own lack one: another page may
-    have fetched the token that the spider needs."""
+    """The exchanges of one page, and of the other pages where it lacks one: another page may have
+    fetched the token that the spider needs."""
 
     def __init__(self, recording: Recording, page: RecordedPage) -> None:
         self._recording = recording
@@ -177,14 +177,14 @@ def _placed(name: str, page: RecordedPage, words: str) -> str:
 
 
 class WentOut(CrawlframeError):
-    """Something tried to reach the network while recorded pages were replayed."""
+    """Code tried to reach the network while recorded pages were replayed."""
 
 
 @contextmanager
 def offline() -> Iterator[list[str]]:
-    """Refuses connections of Python's sockets and of pycurl, in all threads of the process; those
-    to Unix sockets are allowed. Yields the list of what was tried: the code that tried may have
-    caught WentOut."""
+    """Refuses connections of Python's sockets and of pycurl, in all threads of the process;
+    connections to Unix sockets are allowed. Yields the list of attempts: the code that tried may
+    have caught WentOut."""
     global _installed
     if not _installed:  # it cannot be removed, and costs nothing while nothing is replayed
         sys.addaudithook(_judge)

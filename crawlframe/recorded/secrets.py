@@ -1,5 +1,5 @@
-"""Secrets: what recorded pages must not contain, and what stands in its place. The placeholder is
-the same in the arguments of the spider, in what it sends and in what it receives, so that a replay
+"""Secrets: values that recorded pages must not contain, and their placeholders. The placeholder is
+the same in the arguments of the spider, in its requests and in their responses, so that a replay
 fits together."""
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from crawlframe.recorded.values import BYTES
 STRIPPED = "stripped"  # stands in the place of a secret
 # Characters from which on a value with letters and digits is replaced in pages as well.
 TOKEN, PASSWORD = 12, 6
-# Words in names of fields whose values let somebody in.
+# Words in names of fields whose values are credentials.
 _ALWAYS = {
     "password", "passwd", "passwort", "pwd", "secret", "token", "credential", "credentials",
     "authorization", "csrf", "xsrf", "csrftoken", "xsrftoken", "apikey", "otp", "jwt",
 }  # fmt: skip
 _PAIRS = {"api_key", "access_key", "private_key", "session_id"}
-# Words that also name what is no secret: the value decides.
+# Words that also name other data: the value decides.
 _PERHAPS = {
     "auth", "key", "pass", "pin", "session", "sessionid", "sid", "sig", "signature", "hmac",
     "jsessionid", "phpsessid", "bearer",
 }  # fmt: skip
-# Those of logins that a server hands out. Other keys that it sends are data of the page.
+# Names of logins that a server hands out. Other keys that it sends are data of the page.
 _GIVEN = {
     "access_token", "refresh_token", "id_token", "auth_token", "session_token", "bearer_token",
     "client_secret",
@@ -41,7 +41,7 @@ _PAGING = {"page", "next", "prev", "previous", "continuation", "cursor", "paging
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SEPARATORS = re.compile(r"[^a-z0-9]+")
 _PERCENT = re.compile(r"%[0-9A-F]{2}")
-# What encoders of JSON and JavaScript write as \uXXXX: of .NET, Django, Go and Gson.
+# Characters that encoders of JSON and JavaScript write as \uXXXX: of .NET, Django, Go and Gson.
 _ESCAPED = (
     (re.compile(r"[\"&'+<>`\\]"), "04X"),
     (re.compile(r"[\"&'<>=;`\\-]"), "04X"),
@@ -76,13 +76,13 @@ def _pairs(words: list[str]) -> set[str]:
 
 
 def is_login(name: str) -> bool:
-    """Whether a field of this name, in what a server sends, is a login that it hands out."""
+    """Whether a field of this name in a response is a login that the server hands out."""
     words = _words(name)
     return bool(_GIVEN & _pairs(words) or _GIVEN_WORDS & {*words})
 
 
 def is_token(value: str, least: int = TOKEN) -> bool:
-    """Whether it looks made by a machine, so that it is no word of a page by chance."""
+    """Whether a text looks made by a machine, so that it is no word of a page by chance."""
     if len(value) < least or " " in value:
         return False
     return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
@@ -111,12 +111,12 @@ _MENTIONS = re.compile(r"token|secret|passw|jwt", re.I)
 
 
 class Secrets:
-    """Those of one recording. First ``learn`` of everything that was sent; then strip. ``names``
-    are those of what was stripped."""
+    """The secrets of one recording. First ``learn`` of every request; then strip. ``names``: of the
+    stripped values."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
-        self._placeholders: dict[str, str] = {}  # secret -> what stands in its place
+        self._placeholders: dict[str, str] = {}  # secret -> its placeholder
         self._forms: list[tuple[str, str]] | None = None
 
     # -- learning ---------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class Secrets:
                 self._learn_word(_unescaped(value))
 
     def learn_request(self, given: Mapping[str, Any]) -> None:
-        """Learns those of a request as ``request_to_json`` returns it."""
+        """Learns the secrets of a request as ``request_to_json`` returns it."""
         body = given.get("body")
         body = b64decode(body[BYTES]) if isinstance(body, dict) else (body or "").encode()
         self.learn_sent(given["url"], body)
@@ -212,14 +212,14 @@ class Secrets:
     # -- stripping --------------------------------------------------------------------------------
 
     def text(self, text: str) -> str:
-        """The text with placeholders for what was learned."""
+        """The text with placeholders for learned secrets."""
         for secret, placeholder in self._replaced:
             if secret in text:
                 text = text.replace(secret, placeholder)
         return text
 
     def value(self, value: Any) -> Any:
-        """A value of JSON in which each text is stripped."""
+        """A value of JSON with each text stripped."""
         match value:
             case str():
                 return self.url(value) if _ADDRESS.fullmatch(value) else self.text(value)
@@ -288,7 +288,7 @@ class Secrets:
         return self.value(value)
 
     def _options(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Those of a request: an action may fill in a password."""
+        """The options of a request: an action may fill in a password."""
         found = self.value(options)
         for action in found.get("actions") or ():
             if "text" in action and looks_secret(str(action.get("selector")), action["text"]):
@@ -348,7 +348,7 @@ class Secrets:
 
     @property
     def _replaced(self) -> list[tuple[str, str]]:
-        """Every form in which a secret may occur, the longest first."""
+        """Every form of a secret in texts, the longest first."""
         if self._forms is None:
             found: dict[str, str] = {}
             for secret, placeholder in self._placeholders.items():

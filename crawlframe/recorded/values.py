@@ -1,5 +1,5 @@
-"""Values: a request as JSON that people can read, and back. JSON lacks some types of msgpack; they
-are objects with one key that begins with ``$``."""
+"""Values: a request as readable JSON, and back. JSON lacks some types of msgpack; they are objects
+with one key that starts with ``$``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempt: one fetch of a page that is rendered if it must be, and what it teaches."""
+"""Attempt: a fetch of a page that is rendered if needed, and its lesson."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crawlframe.render.yielded import NOTHING, Reason, Yielded
 
 
 class Taught(NamedTuple):
-    """What one page has taught. ``items``: whether it had any."""
+    """A page's lesson. ``items``: whether the page had any."""
 
     template: URLTemplate
     lesson: Lesson
@@ -22,8 +22,8 @@ class Taught(NamedTuple):
 @dataclass(slots=True)
 class Attempt:
     """``reason``: why the page is rendered, after ``plain``; None: it is fetched plainly, or
-    rendered ``direct``, because of what is known. ``dropped``: items that pipelines or their class
-    left out."""
+    rendered ``direct``, by earlier knowledge. ``dropped``: items that pipelines or their class left
+    out."""
 
     spider: str
     template: URLTemplate

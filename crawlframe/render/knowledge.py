@@ -13,7 +13,7 @@ LIFE = 14 * 24 * 3_600_000  # milliseconds for which it holds without a new page
 
 
 class Lesson(StrEnum):
-    """What one page has taught. The values are those of learn.lua."""
+    """A lesson of one page. The values are as in learn.lua."""
 
     STATIC = "static"  # the plain page was complete
     BARE = "bare"  # the plain page had no items, and was accepted
@@ -24,11 +24,11 @@ class Lesson(StrEnum):
 
 
 class Knowledge(NamedTuple):
-    """Of one template of one callback."""
+    """The knowledge of one template of one callback."""
 
     static: int = 0  # pages that were not rendered
     browser: int = 0  # pages that were rendered
-    vain: int = 0  # those of them that had no more than the plain page
+    vain: int = 0  # how many of them had no more than the plain page
     streak: int = 0  # pages in a row that needed the browser
     skipped: int = 0  # pages rendered without a plain fetch since the last plain one
     items: int = 0  # 1: some page had items
@@ -53,7 +53,7 @@ class Knowledge(NamedTuple):
         return _doubled(FIRST_PROBE, self.bare - PROBES, LAST_PROBE)
 
     def at(self, now: int) -> Knowledge:
-        """What of it holds now (ms since the epoch)."""
+        """The knowledge that holds now (ms since the epoch)."""
         return UNKNOWN if now - self.used > LIFE else self
 
     def leaves_out_plain(self) -> bool:

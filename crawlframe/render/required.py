@@ -12,8 +12,8 @@ REQUIRED_SHARE = 0.5  # share of the items from which on an expected field is re
 
 
 def required_of(spider: type[Any]) -> tuple[str, ...]:
-    """The fields that must have a value: those that ``expect`` names for at least half of the
-    items, those without a default in the class of the items, and those that a recipe requires."""
+    """The fields that must have a value: fields that ``expect`` names for at least half of the
+    items, fields without a default in the class of the items, and fields that a recipe requires."""
     names = dict.fromkeys((*expected_fields(spider.expect), *spider._required))
     if isinstance(spider.item, type):
         from crawlframe.items.item_type import required_fields  # most spiders name none
@@ -23,8 +23,8 @@ def required_of(spider: type[Any]) -> tuple[str, ...]:
 
 
 def expected_fields(expect: Any) -> list[str]:
-    """Those that at least half of the items should have. ``expect`` is that of a spider or of a
-    recipe. Raises ValueError."""
+    """Fields that at least half of the items should have. ``expect``: of a spider or a recipe.
+    Raises ValueError."""
     expected = expectation(expect)
     shares = expected.fields.items() if expected else ()
     return [name for name, share in shares if share >= REQUIRED_SHARE]

@@ -26,9 +26,9 @@ class URLTemplate(NamedTuple):
 
 
 def form_of(url: str) -> str:
-    """Returns what stands for a normalised URL and all that are built like it: host, path and names
-    of the query. The last segment of the path, and those that look like ids or titles, are ``*``.
-    """
+    """Returns the form of a normalised URL and all that are built like it: host, path and names of
+    the query. The last segment of the path, and segments that look like ids or titles, are
+    ``*``."""
     rest, _, query = url.partition("?")
     host, _, path = rest[rest.index("//") + 2 :].partition("/")
     trailing = path.endswith("/")

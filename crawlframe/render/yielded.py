@@ -1,4 +1,4 @@
-"""Yielded: what a callback made of a page, and whether that is complete."""
+"""Yielded: a callback's results for a page, and whether they are complete."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def reason_of(plain: Yielded, known: Knowledge) -> Reason | None:
 
 
 def lesson_of(plain: Yielded, rendered: Yielded, reason: Reason) -> Lesson | None:
-    """What a rendered page teaches, compared with the plain one. Failures teach nothing."""
+    """The lesson of a rendered page, compared with the plain page. Failures have none."""
     if reason is Reason.FAILED:
         return None
     if reason is Reason.ASKED:

@@ -17,7 +17,7 @@ _UNSAFE = re.compile(r"[\0\r\n\ud800-\udfff]")
 
 
 def check_method(url: str, method: str) -> None:
-    """Raises BadRequest if it is not an HTTP method."""
+    """Raises BadRequest if the text is not an HTTP method."""
     if not _TOKEN.fullmatch(method):
         raise BadRequest(f"request {url}: {method!r} is not an HTTP method")
 
@@ -29,7 +29,7 @@ def check_head(url: str, headers: Mapping[Any, Any], cookies: Mapping[Any, Any])
 
 
 def wrong_in_head(headers: Mapping[Any, Any], cookies: Mapping[Any, Any]) -> str:
-    """What of them cannot be sent; "" if all can."""
+    """The first header or cookie that cannot be sent; "" if all can."""
     for name, values in (("headers", headers), ("cookies", cookies)):
         for key, value in values.items():
             if not isinstance(key, str) or not isinstance(value, str):
@@ -53,7 +53,7 @@ def headers_of(url: str, headers: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def shown_headers(headers: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """What a text may show of them, as ``headers``; empty without any."""
+    """The headers without secrets, as ``headers``; empty without any."""
     shown = {n: MASK if str(n).lower() == "authorization" else v for n, v in headers.items()}
     return {"headers": shown} if shown else {}
 
@@ -79,5 +79,5 @@ def cookies_of(url: str, cookies: Any) -> dict[str, str]:
 
 
 def _keys(cookie: Any) -> str:
-    """What may be shown of it: values of cookies are secrets."""
+    """The names in a cookie argument: values of cookies are secrets."""
     return f"a dict of {sorted(cookie)}" if isinstance(cookie, Mapping) else type(cookie).__name__

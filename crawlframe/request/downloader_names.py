@@ -1,4 +1,4 @@
-"""The names of downloaders: those that are built in, and those that installed packages add."""
+"""The names of downloaders, built-in ones and those from installed packages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GROUP = "crawlframe.downloaders"  # of the entry points of packages: name = "mod
 
 @cache
 def plug_ins() -> dict[str, EntryPoint]:
-    """The downloaders of installed packages, by name. Those that are built in keep their names."""
+    """The downloaders of installed packages, by name. Built-in ones keep their names."""
     from importlib.metadata import entry_points  # large, and few need it
 
     return {one.name: one for one in entry_points(group=GROUP) if one.name not in BUILT_IN}
@@ -29,7 +29,7 @@ def known() -> list[str]:
 
 
 def misfit(name: Any) -> str:
-    """Why it is not the name of a downloader; "" if it is one."""
+    """Why a text is not the name of a downloader; "" if it is one."""
     if name in BUILT_IN or (isinstance(name, str) and name in plug_ins()):
         return ""
     return (
@@ -40,7 +40,7 @@ def misfit(name: Any) -> str:
 
 
 def check_downloader(url: str, method: str, name: str | None, options: Options) -> None:
-    """Raises BadRequest if there is no such downloader, or it cannot do what is asked for."""
+    """Raises BadRequest if there is no such downloader, or it cannot serve the request."""
     if name is not None and (problem := misfit(name)):
         raise BadRequest(f"request {url}: {problem}")
     if name == BROWSER and method not in ("GET", "POST"):

@@ -26,7 +26,7 @@ import msgpack
 
 from crawlframe.errors import MissingCode
 
-# The meaning of these numbers never changes: Redis and the ledger keep what was written with them.
+# The meaning of these numbers never changes: Redis and the ledger keep values written with them.
 TUPLE, SET, FROZENSET, DATETIME, DATE, TIME, TIMEDELTA, DECIMAL, UUID_, INTEGER = range(1, 11)
 INSTANCE, ENUM = 11, 12
 
@@ -232,7 +232,7 @@ def _is_scrapy_item(kind: type) -> bool:
 
 
 def _name_of(kind: type) -> list[str]:
-    """Module and name by which other processes find a class. Raises TypeError."""
+    """Module and name that identify a class to other processes. Raises TypeError."""
     if _find(kind.__module__, kind.__qualname__) is not kind:
         raise TypeError(
             f"the class {kind.__module__}.{kind.__qualname__} is not found under this name; "

@@ -40,10 +40,10 @@ class Hop(NamedTuple):
 
 
 class Errand(NamedTuple):
-    """What a request does before its page is fetched: it reads a file that redirects elsewhere,
-    such as the robots.txt of its host. ``file`` is the URL of the file, ``url`` where to read it
-    now, after ``hops`` redirects; ``via`` names the downloader. ``home``: the host in whose lane
-    the request waits otherwise."""
+    """A request's step before its page is fetched: it reads a file that redirects elsewhere, such
+    as the robots.txt of its host. ``file`` is the URL of the file, ``url`` where to read it now,
+    after ``hops`` redirects; ``via`` names the downloader. ``home``: the host in whose lane the
+    request waits otherwise."""
 
     file: str
     url: str
@@ -98,7 +98,7 @@ def read_head(record: bytes) -> RecordHeader:
 
 
 def with_hops(record: bytes, hops: Sequence[Hop]) -> bytes:
-    """The record of a request that goes on at the target of the last of these redirects. Nothing
+    """The record of a request that continues at the target of the last of these redirects. Nothing
     else in it changes, and no code of authors runs. Raises MissingCode and BadRequest."""
     fields = _fields(record)
     extra = fields[4] if len(fields) > 4 else {}
@@ -196,7 +196,7 @@ def without_hops(record: bytes) -> bytes:
         _, url, callback, depth, extra = _fields(record)
     except (ValueError, BadRequest, MissingCode):
         return record
-    # OPTIONS says no less than TYPED: what reads the one reads the other.
+    # OPTIONS says no less than TYPED: a reader of one reads the other.
     rest = {name: value for name, value in extra.items() if name not in ("hops", "render")}
     packed: bytes = msgpack.packb([OPTIONS, url, callback, depth, rest])
     return packed

@@ -1,4 +1,4 @@
-"""Request: what a spider yields to have a page fetched, and the record that it is stored as."""
+"""Request: an order of a spider to fetch a page, and the record that it is stored as."""
 
 from __future__ import annotations
 
@@ -69,14 +69,13 @@ class Request:
     ``redirects``, ``handle``, ``session`` and ``max_body``, which are kept in ``options``, with
     ``save``. The browser gets the ``fragment`` of the URL, too, and it tells requests apart.
     ``proxy`` is "pool", "pool:<tags>", a ProxyPool or the URL of a proxy; None: no proxy, whatever
-    the spider's. ``actions`` are what a browser does on the page: see crawlframe.actions.
+    the spider's. ``actions`` of a browser on the page: see crawlframe.actions.
 
     Requests are equal if they send the same and run the same, with the same data; they cannot be
     members of sets or keys of dicts.
 
     Raises BadRequest if the URL is not http(s), if a field has the wrong type, and for features
-    of Scrapy that are not supported.
-    """
+    of Scrapy that are not supported."""
 
     __slots__ = (
         "body", "callback", "cb_kwargs", "cookies", "delay", "depth", "dont_filter", "downloader",
@@ -224,7 +223,7 @@ class Request:
                 extra["options"][BROWSER] = extra.pop("downloader") == BROWSER
                 extra |= {"fragment": self.fragment} if self.fragment else {}
         if self.meta:
-            check_meta(self.url, self.meta)  # also what came into it after __init__
+            check_meta(self.url, self.meta)  # also values that came into it after __init__
         try:
             encoded = record.write(self.url, self.callback or "", self.depth, extra)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -270,7 +269,7 @@ class Request:
         return Request(**fields)
 
     def _given(self) -> dict[str, Any]:
-        """Return what differs from ``Request(url)``, by argument, without depth."""
+        """Return the arguments that differ from ``Request(url)``, without depth."""
         names = (name for name in _ARGUMENTS if name not in ("depth", "url"))
         given = {name: value for name in names if (value := getattr(self, name))}
         for name, default in (("callback", "parse"), ("method", "GET")):
@@ -326,8 +325,8 @@ def root_admission(task: int, priority: int = 0) -> Admission:
 
 def end_admission(task: int, priority: int = 0) -> Admission:
     """The last request of a task: a worker runs the spider's ``closed`` for it. It is known from
-    the start, so that a task never seems to have ended without it, and held back until nothing
-    else is left. Its host has a mark as that of the root request does."""
+    the start, so that a task never seems to have ended without it, and held back until nothing else
+    is left. Its host has a mark, as in the root request."""
     end = record.write(END_URL, END_CALLBACK, 0, {})
     return Admission(end_rid(task), rank_of(0, priority, 0), f"/{task}/end", HOLD_MS, end)
 

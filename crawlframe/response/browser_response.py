@@ -23,7 +23,7 @@ class Captured(msgspec.Struct, frozen=True):
 
 
 class Rendered(msgspec.Struct):
-    """What the actions of a request brought. ``results``: of each ``evaluate``, in order.
+    """Results of the actions of a request. ``results``: of each ``evaluate``, in order.
     ``picture``: a JPEG for the case that the request fails after all."""
 
     captured: list[Captured] = []
@@ -34,9 +34,9 @@ class Rendered(msgspec.Struct):
 
 
 class RenderedResponse(Response):
-    """``body`` is the DOM as UTF-8; of a document that is no HTML, the body as received.
+    """``body`` is the DOM as UTF-8; if the document is no HTML, the body as received.
 
-    ``status`` and ``headers`` are those of the document, without its content coding."""
+    ``status`` and ``headers`` come from the document, without its content coding."""
 
     rendered = Rendered()
     held: PageHandle | None = None  # the page, if the request keeps it
@@ -45,7 +45,7 @@ class RenderedResponse(Response):
         return page_of(self.url, self.held, rendered=True)
 
     def _join_all(self, links: list[str]) -> list[str | None]:
-        """Of a link to a route of the page, such as ``#/topic/1``, the fragment is kept."""
+        """For a link to a route of the page, such as ``#/topic/1``, the fragment is kept."""
         new = [link for link in links if link not in self._joined and _ROUTE.search(link)]
         super()._join_all(links)
         for link in new:
@@ -61,12 +61,12 @@ class RenderedResponse(Response):
 
     @property
     def captured(self) -> list[Captured]:
-        """What ``capture_json`` caught, in the order of arrival."""
+        """JSON responses that ``capture_json`` caught, in the order of arrival."""
         return self.rendered.captured
 
     @property
     def results(self) -> list[Any]:
-        """What each ``evaluate`` returned, in the order of the actions."""
+        """The value of each ``evaluate``, in the order of the actions."""
         return self.rendered.results
 
     @property

@@ -23,7 +23,7 @@ MULTIPART = "multipart/form-data"
 PLAIN = "text/plain"
 MAX_FORMS = 10  # forms, and fields of each, that a message lists
 
-# What the form says itself.
+# Arguments that the form itself sets.
 _SETTLED = ("body", "form", "json", "method")
 
 
@@ -75,7 +75,7 @@ def submit(
 
 
 def _texts(page: str, name: str, value: Any) -> list[str]:
-    """What a field is set to. Raises BadRequest."""
+    """Texts for the values of a field. Raises BadRequest."""
     if value is None:
         return []
     if isinstance(value, list | tuple):
@@ -135,7 +135,7 @@ def _button(tree: FormTree, form: int, click: str | bool, given: Given, page: st
     """The button that is pressed, None for none. Raises BadRequest."""
     buttons = [one for one in tree.forms[form] if submits(tree.nodes[one])] if click else []
     said = {one: (tree.value(one, "name"), tree.value(one, "value")) for one in buttons}
-    if isinstance(click, bool):  # the one that is meant by its value, or the first
+    if isinstance(click, bool):  # the button that the value names, or the first
         meant = [one for one, (name, value) in said.items() if value in given.get(name, ())]
         return next(iter(meant or buttons), None)
     pressed = [*tree.found(click).intersection(buttons)]

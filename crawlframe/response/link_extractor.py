@@ -43,8 +43,8 @@ class LinkExtractor:
     link must match. ``tags`` and ``attrs``: the elements, and their attributes, that have links.
     ``deny_extensions``: suffixes of paths that are left out, by default IGNORED_EXTENSIONS.
     ``process_value`` is called with each attribute, and returns the link in it, or None.
-    ``canonicalize``: the URLs are those in which links are compared (query sorted), instead of
-    those that the page has.
+    ``canonicalize``: the URLs are in the form for comparing links (query sorted), instead of the
+    page's.
 
     An object can be used by many threads. Raises SpiderError for an expression that is wrong."""
 
@@ -173,8 +173,7 @@ class LinkExtractor:
 
 
 def compiled(what: str, patterns: Patterns) -> tuple[re.Pattern[str], ...]:
-    """Regular expressions, one or several, compiled. Raises SpiderError, which begins with
-    ``what``."""
+    """Compiles regular expressions, one or several. Raises SpiderError, prefixed by ``what``."""
     if isinstance(patterns, str | re.Pattern):
         patterns = (patterns,)
     found = []
@@ -199,7 +198,7 @@ def _listed(what: str, names: Any) -> list[str]:
 
 
 def _domains(what: str, names: Names) -> tuple[str, ...]:
-    """The names as ends of hosts that begin with a dot."""
+    """The names as ends of hosts, each after a dot."""
     listed = _listed(what, names)
     for name in listed:
         if "/" in name or ":" in name:

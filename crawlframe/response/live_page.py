@@ -21,14 +21,14 @@ class PageHandle(Protocol):
     closed: bool
 
     async def call(self, steps: list[Step]) -> Any:
-        """What the last of the steps returns. Raises FetchError and PageClosed."""
+        """Returns the result of the last step. Raises FetchError and PageClosed."""
 
     def release(self) -> None:
         """Closes the page."""
 
 
 class Navigation(NamedTuple):
-    """What goto, reload, go_back and go_forward return: the document that the page has now."""
+    """The result of goto, reload, go_back and go_forward: the document that the page has now."""
 
     url: str
     status: int
@@ -40,8 +40,8 @@ class Navigation(NamedTuple):
 
 
 class PagePart:
-    """A locator, frame, keyboard or mouse of a page. Its methods are those of Playwright's object
-    of that name in crawlframe/response/page_calls.py."""
+    """A locator, frame, keyboard or mouse of a page. Its methods are listed for Playwright's object
+    of this name in crawlframe/response/page_calls.py."""
 
     def __init__(self, held: PageHandle, kind: str, steps: tuple[Step, ...] = ()) -> None:
         self._held = held
@@ -88,14 +88,14 @@ class PagePart:
 
 
 class LivePage(PagePart):
-    """The page that the browser rendered for the request, with what its actions did to it. It is
-    there until the callback ends.
+    """The page that the browser rendered for the request, after its actions. It is there until the
+    callback ends.
 
-    Its methods are those of Playwright's asynchronous ``Page``, with the same arguments: ``click``,
+    Its methods are from Playwright's asynchronous ``Page``, with the same arguments: ``click``,
     ``fill``, ``goto``, ``evaluate``, ``wait_for_selector``, ``content``, ``locator``,
     ``get_by_role``, ``keyboard``, ``mouse`` and others; values go to the browser and back as data.
-    What cannot be done raises ActionFailed; the error of a page or browser that has ended is that
-    of a fetch. A callback that does not catch it is tried again as its request is."""
+    Calls that fail raise ActionFailed; if the page or browser has ended, a FetchError. A callback
+    that does not catch it is tried again with its request."""
 
     def __init__(self, held: PageHandle) -> None:
         super().__init__(held, "page")

@@ -1,4 +1,4 @@
-"""Kinds: what sort of body a response has."""
+"""Kinds: the sorts of bodies that a response may have."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""PageCalls: which calls of Playwright's page a callback may make, and what each leads to. Both
-ends read it: the worker to build a call, and the browser host to refuse any other."""
+"""PageCalls: the calls of Playwright's page that a callback may make, and their results. Both ends
+read it: the worker to build a call, and the browser host to refuse any other."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 
 class Calls(NamedTuple):
-    """Of one kind of object. ``parts`` are attributes, and ``makes`` methods, which lead to an
-    object of the named kind without a word to the browser; ``does`` are methods to await."""
+    """The calls of one kind of object. ``parts`` are attributes, and ``makes`` methods, which lead
+    to an object of the named kind without a word to the browser; ``does`` are methods to await."""
 
     parts: dict[str, str]
     makes: dict[str, str]
@@ -33,7 +33,7 @@ _ON_ELEMENTS = _words(
     "inner_text input_value is_checked is_disabled is_editable is_enabled is_hidden is_visible "
     "press screenshot select_option set_checked tap text_content type uncheck"
 )
-# Those that return Playwright's response, of which the URL and the status are sent.
+# Calls that return Playwright's response, whose URL and status are sent.
 NAVIGATING = _words("go_back go_forward goto reload")
 
 CALLS = {

@@ -1,4 +1,4 @@
-"""Picture: what a browser showed of a page, as it is kept with the request."""
+"""Picture: a screenshot of a page, as it is kept with the request."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ MEDIA_TYPES = {SCREENSHOT: "image/jpeg", PDF: "application/pdf", FAILURE: "image
 
 
 class Picture(NamedTuple):
-    """``kind``: by an action, or FAILURE, the page of a request that failed. ``file``: in the file
-    store; then ``data`` is not needed any more."""
+    """A picture. ``kind``: by an action, or FAILURE, the page of a request that failed. ``file``:
+    in the file store; then ``data`` is not needed any more."""
 
     kind: str
     data: bytes

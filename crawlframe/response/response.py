@@ -1,4 +1,4 @@
-"""Response: what a callback receives. Everything but the bytes is computed on first use."""
+"""Response: the argument of a callback. Everything but the bytes is computed on first use."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ _BASE_TAG = re.compile(rb"<[bB][aA][sS][eE][\s/]")
 class Response:
     """A server's response to ``request``, after redirects and decompression.
 
-    ``url`` is the final URL, ``redirects`` are the URLs that redirected to it. Names of
-    ``headers`` are case-insensitive; ``getall`` returns repeated ones. ``elapsed``: seconds, those
-    of the last hop if each was a fetch of its own. ``address``: the server's IP address, or "".
-    ``robots`` is the robots.txt that was asked: ``sitemaps``, ``crawl_delay``, ``allows(url)``.
-    ``usage`` is what the page says about its use: ``denies("ai-train")``; None if nothing.
+    ``url`` is the final URL, ``redirects`` are the URLs that redirected to it. Names of ``headers``
+    are case-insensitive; ``getall`` returns repeated ones. ``elapsed``: seconds, of the last hop if
+    each was a fetch of its own. ``address``: the server's IP address, or "". ``robots`` is the
+    robots.txt that was asked: ``sitemaps``, ``crawl_delay``, ``allows(url)``. ``usage``: the page's
+    conditions of use: ``denies("ai-train")``; None if there are none.
 
     Parsers run only when they are used: ``tree`` (selectolax, the fastest), ``css``/``xpath``/
     ``selector`` (parsel, as in Scrapy) and ``soup`` (BeautifulSoup, the slowest). They raise
@@ -62,12 +62,12 @@ class Response:
     # Method, URL and headers of the transfer; None: a middleware or the cache made the response.
     sent: tuple[str, str, list[tuple[str, str]]] | None = None
     stored: StoredPage | None = None  # the page of the store, if nothing was fetched
-    not_modified = False  # the server answered 304, and the page is that of the store
-    unchanged = False  # the body is that of the page as it was kept last, as far as is known
+    not_modified = False  # the server answered 304, and the page comes from the store
+    unchanged = False  # the body equals the last kept page, as far as is known
     near_duplicate: NearDuplicate | None = None  # with the setting near_duplicates
     robots: Rules = ALLOW_ALL
     usage: Usage | None = None
-    reservation: Reservation | None = None  # what the tdmrep.json says that was asked
+    reservation: Reservation | None = None  # the reservation in the tdmrep.json that was asked
     nofollow: Nofollow | None = None  # set if the spider obeys it
     max_parse: float = parsers.MAX_PARSE  # seconds of CPU for a parser
     selector_tree: Literal["libxml2", "browser"] = "libxml2"  # of selector, css and xpath
@@ -165,7 +165,7 @@ class Response:
         return self.text if self._html is self._utf8 else self._html.decode("utf-8", "replace")
 
     def _parsed(self, parse: Callable[[Any, str, float], _Tree], page: bytes | str) -> _Tree:
-        """What a parser makes of the page. One that took too long is not parsed again."""
+        """Parses the page. A page that took too long is not parsed again."""
         if self._refusal is not None:
             raise self._refusal
         try:
@@ -212,8 +212,8 @@ class Response:
         return self.selector.css(query)
 
     def xpath(self, query: str, **variables: Any) -> SelectorList[Selector]:
-        """Return what an XPath expression selects. ``variables`` are the ``$names`` of the query,
-        and ``namespaces=``."""
+        """Return the selection of an XPath expression. ``variables`` are the ``$names`` of the
+        query, and ``namespaces=``."""
         return self.selector.xpath(query, **variables)
 
     @cached_property
@@ -223,7 +223,7 @@ class Response:
         return Selector(root=self._json, type="json", base_url=self.url)
 
     def jmespath(self, query: str) -> SelectorList[Selector]:
-        """Return what a JMESPath expression selects from the body, which is JSON whatever its
+        """Return the selection of a JMESPath expression in the body, which is JSON whatever its
         Content-Type says. Raises as ``json`` does."""
         return self._json_selector.jmespath(query)
 
@@ -253,8 +253,8 @@ class Response:
         return Article(self)
 
     def _drop_derived(self) -> Article | None:
-        """Lets go of data and article, which refer to the page: in such a cycle, pages and their
-        trees would stay in memory until they are garbage collected, hundreds of them. Returns the
+        """Drops data and article, which refer to the page: in such a cycle, pages and their trees
+        would stay in memory until they are garbage collected, hundreds of them. Returns the
         article, if it was used."""
         self.__dict__.pop("data", None)
         article: Article | None = self.__dict__.pop("article", None)
@@ -273,7 +273,7 @@ class Response:
 
     def urljoin(self, link: str) -> str:
         """Return ``link`` as an absolute http(s) URL without fragment. Raises BadRequest for other
-        links, and those of more than 65,536 characters; TooComplex for some 100,000 on a page."""
+        links, and links of more than 65,536 characters; TooComplex for some 100,000 on a page."""
         url = self._join(link)
         if url is None:
             raise BadRequest(f"{link[:1000]!r} on {self.url} does not lead to an http(s) URL")
@@ -282,9 +282,9 @@ class Response:
     def links(self, *, noise: bool = True) -> list[str]:
         """Return the absolute, normalised URLs of all http(s) links (``<a>``, ``<area>``) of an
         HTML page, in order, without duplicates and fragments (of a rendered page, routes such as
-        ``#/topic/1`` keep theirs); with ``obey_nofollow``, without those
-        with rel=nofollow, here and in follow_all. Cheaper than a selector. With ``noise=False``,
-        without what is not of the text of an article; ``judged`` says what, and why."""
+        ``#/topic/1`` keep theirs); with ``obey_nofollow``, without links with rel=nofollow, here
+        and in follow_all. Cheaper than a selector. With ``noise=False``, without links outside the
+        text of an article; ``judged`` says which, and why."""
         return links_of(self) if noise else self.judged.kept
 
     @cached_property
@@ -352,12 +352,12 @@ class Response:
     ) -> Request:
         """Return the Request that a browser sends when a form of the page is submitted.
 
-        ``data`` are the fields that are filled in, by name: text, numbers, lists of them, or None
-        to leave a field out; the others are sent as the page has them. ``css`` or ``xpath`` selects
+        ``data``: the fields that are filled in, by name: text, numbers, lists of them, or None to
+        leave a field out; the others are sent as the page has them. ``css`` or ``xpath`` selects
         the form, or an element in it; without, it is the only form that has all fields of ``data``.
         ``click`` is a CSS selector of the button that is pressed; True is the first one, False is
         none. ``options`` are passed to Request. Raises BadRequest if not exactly one form or button
-        is meant, and names those that the page has."""
+        is meant, and names the forms or buttons of the page."""
         from crawlframe.response.forms import submit
 
         return submit(self, data or {}, callback, css, xpath, click, options)
@@ -377,7 +377,7 @@ class Response:
         for link, url in zip(new, join_all(self.base_url, sent), strict=True):
             joined[link] = url
             if url is not None:
-                joined[url] = url  # spiders follow what ``links`` gave them
+                joined[url] = url  # spiders follow URLs that ``links`` returned
         return [*map(joined.get, links)]
 
     def __repr__(self) -> str:

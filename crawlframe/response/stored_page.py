@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 
 class StoredPage(NamedTuple):
-    """``age``: seconds since it was fetched, or since its server said that it is unchanged, by the
-    database's clock. ``rid``: of the request that brought it. ``signature``: of what ran its
-    callback; b"" if its results are not kept."""
+    """A page of the store. ``age``: seconds since it was fetched, or since its server said that it
+    is unchanged, by the database's clock. ``rid``: of the request that brought it. ``signature``:
+    of the code that ran its callback; b"" if its results are not kept."""
 
     number: int
     rid: bytes
@@ -31,9 +31,9 @@ class StoredPage(NamedTuple):
 
 
 class NearDuplicate(NamedTuple):
-    """``url``: of the page that came first; "" if its row is gone. ``likeness``: estimated share of
-    the pairs of neighbouring words that the two texts have in common, from 0.57 to 1; with 10 % of
-    the words changed, about 0.7."""
+    """An earlier similar page. ``url``: of the page that came first; "" if its row is gone.
+    ``likeness``: estimated share of the pairs of neighbouring words that the two texts have in
+    common, from 0.57 to 1; with 10 % of the words changed, about 0.7."""
 
     url: str
     likeness: float

@@ -1,4 +1,4 @@
-"""Revisit: when the pages of a spider are visited again, and what counts as a change of one."""
+"""Revisit: when the pages of a spider are visited again, and which changes of a page count."""
 
 from crawlframe.revisit.declared import Revisit
 

@@ -1,4 +1,4 @@
-"""Revisit: what an author declares about visiting pages again. It is published with the spider, so
+"""Revisit: an author's declaration about visiting pages again. It is published with the spider, so
 that the service can plan visits without importing it."""
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Revisit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``every`` after that interval too. ``budget``: requests per day, divided so that the pages are
     up to date for most of the time; ``host_budget`` is the most for one host.
 
-    ``compare`` says what a change is: "items" of the page, its "body", or a method of the spider
-    that is called with the response and returns text or bytes. By default it is the items if the
-    page has some, else the text of its body. ``ignore``: CSS selectors of elements that are left
-    out of the body. ``key``: the fields that identify an item; by default it is the item's place on
-    its page. With ``errors``, requests that ended in error are visited again, too."""
+    ``compare`` is the part whose changes count: "items" of the page, its "body", or a method of the
+    spider that is called with the response and returns text or bytes. By default it is the items if
+    the page has some, else the text of its body. ``ignore``: CSS selectors of elements that are
+    left out of the body. ``key``: the fields that identify an item; by default it is the item's
+    place on its page. With ``errors``, requests that ended in error are visited again, too."""
 
     every: float | str = 0.0
     by: Literal["", "lastmod"] = ""
@@ -74,7 +74,7 @@ Policies = dict[str, Revisit]  # by callback, or ALL
 
 
 def policies_of(given: Any, method: Callable[[str], object]) -> Policies:
-    """What ``revisit`` of a spider says, by callback; ``start``, which finds new pages, is run
+    """The policies in a spider's ``revisit``, by callback; ``start``, which finds new pages, is run
     every day unless it is named. ``method`` returns the spider's method of a name, or None. Raises
     ValueError, which names the key and the fix."""
     if given is None:
@@ -106,8 +106,8 @@ def policies_of(given: Any, method: Callable[[str], object]) -> Policies:
 
 
 def policy_of(policies: Policies, callback: str, discovers: Collection[str] = ()) -> Revisit | None:
-    """That of the requests with this callback; None: they belong to the visit that leads to them,
-    and are not visited by themselves. ``discovers``: callbacks that only find pages."""
+    """The policy of the requests with this callback; None: they belong to the visit that leads to
+    them, and are not visited by themselves. ``discovers``: callbacks that only find pages."""
     own = policies.get(callback)
     if own is None and callback not in discovers and callback != START:
         return policies.get(ALL)

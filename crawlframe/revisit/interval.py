@@ -1,12 +1,12 @@
-"""Interval: when a page is worth its next visit, by what is known of its rate of change.
+"""Interval: when a page is worth its next visit, by the belief about its rate of change.
 
-With evenly spaced visits at an interval of I, a page is fresh for G(I) / I of the time, where
-G(I) is the integral of the probability s(t) that it has not changed t after its visit. One more
-visit per unit of time gains w (G(I) - I s(I)), w being its importance; where that is equal for all
-pages, the budget is best spent (Cho, Garcia-Molina: Effective page refresh policies. ACM TODS 28,
-2003, and Azar et al. for visits at random times). Here s is the mean over a Gamma distribution
-of the rate, (1 + t / time) ** -shape, so pages of which little is known are visited to learn more:
-as long as a rate near 0 is possible, the gain grows without bound."""
+With evenly spaced visits at an interval of I, a page is fresh for G(I) / I of the time, where G(I)
+is the integral of the probability s(t) that it has not changed t after its visit. One more visit
+per unit of time gains w (G(I) - I s(I)), w being its importance; where that is equal for all pages,
+the budget is best spent (Cho, Garcia-Molina: Effective page refresh policies. ACM TODS 28, 2003,
+and Azar et al. for visits at random times). Here s is the mean over a Gamma distribution of the
+rate, (1 + t / time) ** -shape, so pages with little evidence are visited to learn more: as long as
+a rate near 0 is possible, the gain grows without bound."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def fresh_time(belief: Belief, time: float) -> float:
 
 
 def gain(belief: Belief, interval: float) -> float:
-    """What one more visit per unit of time gains of fresh time, at this interval."""
+    """The gain in fresh time of one more visit per unit of time, at this interval."""
     return fresh_time(belief, interval) - interval * survival(belief, interval)
 
 

@@ -1,11 +1,11 @@
 """Rates: how often a page changes, learned from visits that each say whether it has changed.
 
-A page changes as a Poisson process. What is known of its rate is a Gamma distribution, of which a
-page keeps its own evidence and the population the prior. An interval without a change multiplies
-the distribution by exp(-rate * interval), which is exact; one with a change by
-1 - exp(-rate * interval), after which the Gamma distribution with the same mean and variance is
-taken (assumed density filtering). So intervals may be irregular, and several changes between two
-visits cause no bias: Cho, Garcia-Molina: Estimating frequency of change. ACM TOIT 3 (2003)."""
+A page changes as a Poisson process. The belief about its rate is a Gamma distribution: each page
+keeps its own evidence, the population the prior. An interval without a change multiplies the
+distribution by exp(-rate * interval), which is exact; an interval with a change by 1 - exp(-rate *
+interval), after which the Gamma distribution with the same mean and variance is taken (assumed
+density filtering). So intervals may be irregular, and several changes between two visits cause no
+bias: Cho, Garcia-Molina: Estimating frequency of change. ACM TOIT 3 (2003)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 MIN_SHAPE, MAX_SHAPE = 0.1, 20.0  # of a learned prior
-EPSILON = 1e-9  # of what must be positive
+EPSILON = 1e-9  # lower bound of positive values
 
 
 class Belief(NamedTuple):
@@ -29,13 +29,13 @@ class Belief(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What the visits of one page add to the prior."""
+    """The evidence of one page's visits, added to the prior."""
 
     shape: float = 0.0
     time: float = 0.0
 
     def over(self, prior: Belief) -> Belief:
-        """What is known of the page's rate."""
+        """The belief about the page's rate."""
         return Belief(max(EPSILON, prior.shape + self.shape), max(EPSILON, prior.time + self.time))
 
 
@@ -47,7 +47,7 @@ def learn(
     *,
     seen_at: float | None = None,
 ) -> Evidence:
-    """The evidence after a visit ``interval`` after the last one. ``seen_at``: the time from the
+    """The evidence after a visit ``interval`` after the last visit. ``seen_at``: the time from the
     last visit at which the page is known to have changed, if that is known."""
     if interval <= 0:
         return evidence

@@ -1,10 +1,10 @@
-"""Trust: how much it means when a sitemap says that a page of its host has changed (lastmod).
+"""Trust: the weight of a sitemap's statement that a page of its host has changed (lastmod).
 
-Saying is taken to tell of each change with one probability, ``recall``, and to be wrong sometimes.
-Each visit shows whether what was said is true. A sitemap that always says "now" is found out: of
-the pages of which it spoke, as many are unchanged as without it, so it is not listened to. Signals
-of changes that may be missing or wrong: Kolobov, Peres, Lu, Horvitz: Staying up to date with online
-content changes. NeurIPS 2019."""
+A sitemap is taken to state each change with one probability, ``recall``, and to be wrong sometimes.
+Each visit shows whether a statement is true. A sitemap that always says "now" is found out: as many
+of its pages are unchanged as without it, so it is ignored. Signals of changes that may be missing
+or wrong: Kolobov, Peres, Lu, Horvitz: Staying up to date with online content changes. NeurIPS
+2019."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from crawlframe.revisit.interval import due_after, fresh_time, survival
 from crawlframe.revisit.rates import Belief, Evidence, learn
 
 TRUST_RATIO = 0.7  # of ``doubt``, below which a host is listened to
-CAUTION = 10.0  # unchanged pages with which trust begins, as if nothing said were true
+CAUTION = 10.0  # unchanged pages at the start of trust, as if no statement were true
 MAX_RECALL = 0.95  # of ``recall``
 SEARCHES = 40  # halvings of an interval
 TOLERANCE = 0.02  # relative
@@ -29,10 +29,10 @@ PLACES = (*_HALF, *((1 - place, weight) for place, weight in _HALF))
 
 
 class Trust(NamedTuple):
-    """What visits of a host have shown. ``said``: visits before which its sitemap had said that the
-    page has changed; ``wrong``: those that found it unchanged; ``due_wrong``: how many of them
-    would be unchanged if what is said meant nothing; ``expected``: changes that were expected in
-    the times until something was said, or until the visit."""
+    """Evidence of a host's visits. ``said``: visits of pages that its sitemap had called changed;
+    ``wrong``: how many found the page unchanged; ``due_wrong``: how many would if statements meant
+    nothing; ``expected``: changes that were expected in the times until a statement, or until the
+    visit."""
 
     said: float = 0.0
     wrong: float = 0.0
@@ -41,8 +41,8 @@ class Trust(NamedTuple):
 
     @property
     def doubt(self) -> float:
-        """By what the probability that a page is unchanged shrinks when it is said to have
-        changed."""
+        """The factor by which the probability of an unchanged page shrinks when the sitemap says
+        that it has changed."""
         return min(1.0, (self.wrong + CAUTION) / (self.due_wrong + CAUTION))
 
     @property
@@ -51,16 +51,16 @@ class Trust(NamedTuple):
 
     @property
     def per_change(self) -> float:
-        """How often it says something, per change that is expected."""
+        """How often the sitemap states a change, per expected change."""
         return (self.said + 1) / (self.expected + 2)
 
     @property
     def recall(self) -> float:
-        """The share of changes that it tells of; 0 where it is not listened to."""
+        """The share of changes that the sitemap states; 0 where it is ignored."""
         return min(MAX_RECALL, self.per_change * (1 - self.doubt)) if self.is_worth else 0.0
 
     def counted(self, belief: Belief, interval: float, changed: bool, said: float | None) -> Trust:
-        """With one more visit. ``said``: the time from the last visit at which it said so."""
+        """The trust after another visit. ``said``: time from the last visit to the statement."""
         if said is None:
             return self._replace(expected=self.expected + belief.mean * interval)
         return Trust(
@@ -79,8 +79,8 @@ def learn_with(
     changed: bool,
     said: float | None,
 ) -> Evidence:
-    """As ``learn``, where a change of which nothing was said is one of the fewer that the sitemap
-    keeps quiet about, and one of which something was said has its time."""
+    """As ``learn``, where a change without a statement is one of the fewer that the sitemap keeps
+    quiet about, and a stated change has its time."""
     recall = trust.recall
     if not recall or not changed:
         return learn(prior, evidence, interval, changed)
@@ -91,8 +91,8 @@ def learn_with(
 
 
 class Times(NamedTuple):
-    """When a page is due after its last visit: as long as nothing is said, and when it was said to
-    have changed. ``mean`` is the expected interval."""
+    """When a page is due after its last visit: without a statement, and when the sitemap says that
+    it has changed. ``mean`` is the expected interval."""
 
     silent: float
     said: float
@@ -121,13 +121,13 @@ def due_times(belief: Belief, trust: Trust, wanted: float, longest: float) -> Ti
 
 
 def _quiet(belief: Belief, recall: float, time: float) -> float:
-    """The probability that a page is unchanged of which nothing was said for so long."""
+    """The probability that a page without a statement for so long is unchanged."""
     unit = belief.time
     return math.exp(belief.shape * math.log((unit + recall * time) / (unit + time)))
 
 
 def _quiet_time(belief: Belief, recall: float, time: float) -> float:
-    """Its integral. The places are dense at the beginning, where it falls."""
+    """The integral of ``_quiet``. The places are dense at the start, where it falls."""
     whole = math.log1p(time / belief.time)
     total = 0.0
     for place, weight in PLACES:

@@ -1,5 +1,5 @@
-"""Visit: what one visit of a page brings to its watch: the pages that it found, what its contents
-are compared by, and its items."""
+"""Visit: one visit's results for the watch of a page: the pages that it found, the digest of its
+contents, and its items."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class FoundPage(NamedTuple):
 
 @dataclass(slots=True)
 class Visit:
-    """``policy`` is that of the page, None if it belongs to the visit of another one. ``digest``:
-    of what is compared, None if the page has not been seen. ``unchanged``: the server says that it
-    has not changed (304). ``keys`` are those of the items."""
+    """A visit. ``policy``: of the page, None if it belongs to the visit of another page.
+    ``digest``: of the compared content, None if the page has not been seen. ``unchanged``: the
+    server says that it has not changed (304). ``keys``: of the items."""
 
     watch: int
     policy: Revisit | None = None
@@ -38,5 +38,5 @@ class Visit:
     keys: list[bytes] = field(default_factory=list)
 
     def drop(self) -> None:
-        """What the callback led to does not count."""
+        """Drops the callback's results."""
         self.digest, self.found, self.keys = None, [], []

@@ -1,4 +1,4 @@
-"""judge: what the result of reading a robots.txt means (RFC 9309, 2.3.1 and 2.4)."""
+"""judge: the meaning of a robots.txt's status (RFC 9309, 2.3.1 and 2.4)."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def _read(
 
 
 def _unreachable(before: RobotsState, got: Fetched, now: float) -> RobotsState:
-    """A copy that was read before goes on counting, however old. Without one, nothing may be
-    fetched until it can be read, or MAX_OUTAGE is over."""
+    """An earlier copy continues to count, however old. Without one, no page may be fetched until it
+    can be read, or MAX_OUTAGE is over."""
     since = before.unreachable_since or now
     first = RETRY_WAIT if got.status is None and got.reason in SILENT else FIRST_WAIT
     wait = min(LONGEST_WAIT, now - since + first)  # doubles: 60 s, 120 s, 240 s

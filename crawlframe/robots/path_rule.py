@@ -14,7 +14,7 @@ _UNRESERVED = frozenset(ascii_letters + digits + "-._~")
 
 
 class PathRule:
-    """A path, in which ``*`` stands for any text, and a ``$`` at the end for the end."""
+    """A path, with ``*`` for any text, and a ``$`` at the end for the end."""
 
     def __init__(self, path: str) -> None:
         path = _plain(path)
@@ -23,8 +23,8 @@ class PathRule:
         self._first, *self._others = path.removesuffix("$").split("*")
 
     def fits(self, url: str) -> bool:
-        """Whether the target of a normalised URL begins like it. The first place of each text is
-        always good enough, so the time is linear; the last text of a whole one ends it."""
+        """Whether the target of a normalised URL starts like it. The first place of each text is
+        always good enough, so the time is linear; the last text of a whole path ends it."""
         path = _target(url)
         if not path.startswith(self._first):
             return False

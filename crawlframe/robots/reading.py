@@ -24,7 +24,7 @@ _NO_CACHE = re.compile(r"(?:^|,)\s*(?:no-cache|no-store)\b", re.I)
 
 
 class RobotsAnswer(Protocol):
-    """What a server answered, such as a Response."""
+    """A server's answer, such as a Response."""
 
     status: int
     headers: CIMultiDictProxy[str]
@@ -66,8 +66,8 @@ async def read(origin: str, transfer: Transfer, path: str = PATH) -> Fetched:
 
 
 async def ask(url: str, hops: int, transfer: Transfer) -> Fetched | RobotsMoved:
-    """One transfer of a file, after so many redirects. ``transfer`` fetches one URL without
-    following redirects.
+    """A transfer of a file, after so many redirects. ``transfer`` fetches one URL without following
+    redirects.
 
     Raises PrivateAddress and BadUrl for the first URL: no request of its origin can be sent,
     whatever its robots.txt says; and ProxyFailed, which says nothing of the origin."""

@@ -1,5 +1,5 @@
-"""Rules: what a robots.txt allows one crawler. Protego reads it; here are its limits, which groups
-are ours, and their Content-Signal lines."""
+"""Rules: the paths that a robots.txt allows one crawler. Protego reads it; here are its limits, the
+choice of our groups, and their Content-Signal lines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WIDE = ([True, False] * 2, [False, True] * 2)  # which bytes are 0 in UTF-16 wi
 _BROKEN_BOM = re.compile(rb"\xef\xbb?(?=[A-Za-z#\s])")
 _NO_UTF8 = re.compile("[\udc80-\udcff]")  # bytes, by the error handler surrogateescape
 _AGENT_LINE = re.compile(r"(\s*user[- ]?agent\b\s*:?\s*)(\S.*)", re.I)
-_AGENT = re.compile(r"([a-z_-]*)[a-z0-9_-]*")  # the group: what is a name by RFC 9309
+_AGENT = re.compile(r"([a-z_-]*)[a-z0-9_-]*")  # the group: a name by RFC 9309
 # The directives that Protego reads, with its misspellings.
 _KNOWN_LINE = re.compile(r"\s*(?:user|allow|di[as]|site|crawl|request|visit|host)", re.I)
 _USAGE_LINE = re.compile(r"\s*content-(signal|usage)\s*:\s*(/[^\s#]*(?!\S))?([^#]*)", re.I)
@@ -38,12 +38,12 @@ _SITEMAP_LINE = re.compile(r"\s*site", re.I)  # belongs to no group
 _NOT_OURS = "0"  # no crawler has this name
 _TAG = re.compile(r"\s*<(?:!|\?|/?[A-Za-z])")
 _CONTROLS = re.compile(r"[\x01-\x08\x0e-\x1f\x7f\ufffd\udc80-\udcff]")
-_SAMPLE = 1024  # characters in which a binary file is recognised
+_SAMPLE = 1024  # characters that show whether a file is binary
 
 
 class Text(NamedTuple):
-    """A body as text, cut to what is read. ``problem``: why it is no robots.txt, "" if it may be
-    one. ``cut``: the body is longer."""
+    """A body as text, cut to the limit. ``problem``: why it is no robots.txt, "" if it may be one.
+    ``cut``: the body is longer."""
 
     text: str
     problem: str = ""
@@ -73,8 +73,8 @@ class Rules:
         return self._protego.can_fetch(url, self._token)
 
     def signals(self, url: str) -> Signals:
-        """Returns what the Content-Signal and the Content-Usage lines with the longest path that
-        fits the URL say to the crawler (draft-ietf-aipref-attach-05, 4.1)."""
+        """Returns the signals for the crawler of the Content-Signal and the Content-Usage lines
+        with the longest path that fits the URL (draft-ietf-aipref-attach-05, 4.1)."""
         if not self._usages:
             return NO_SIGNALS
         found: dict[str, bool] = {}
@@ -116,8 +116,8 @@ def origin_of(url: str) -> str:
 
 
 def read_text(body: bytes, content_type: str = "") -> Text:
-    """Returns what is read of a body: the first MAX_BYTES, in the encoding of its byte order mark,
-    else UTF-8, else that of its Content-Type. Lines are cut to MAX_LINE characters.
+    """Returns the text of a body: the first MAX_BYTES, in the encoding of its byte order mark, else
+    UTF-8, else of its Content-Type. Lines are cut to MAX_LINE characters.
 
     A page of HTML is no robots.txt, even where it quotes one, and neither is a binary file. Text
     that is only declared as HTML is one if it names a crawler."""
@@ -168,7 +168,7 @@ def _ours(text: str, token: str) -> str:
     which must not end a group (RFC 9309, 2.2.4).
 
     Protego also takes ``User-agent: craw`` for a group of crawlframe; RFC 9309, 2.2.1, compares
-    whole names. What follows the name in a line is left out, such as a version."""
+    whole names. The rest of a line after the name is left out, such as a version."""
     lines = []
     for line in text.split("\n"):
         if not _KNOWN_LINE.match(line):
@@ -193,8 +193,8 @@ class _Usage(NamedTuple):
 
 
 def _usages(text: str, token: str) -> list[_Usage]:
-    """What lines about usage say to the crawler: those of its own groups, else those of the groups
-    for all. Such a line ends the list of the crawlers of its group, as a rule does."""
+    """Lines about usage for the crawler: of its own groups, else of the groups for all. Such a line
+    ends the list of the crawlers of its group, as a rule does."""
     own: list[_Usage] = []
     general: list[_Usage] = []
     is_own = is_general = has_own = listing = False

@@ -37,8 +37,8 @@ def merge(into: dict[str, bool], signals: Signals) -> None:
 
 
 def read_signals(text: str) -> dict[str, bool]:
-    """Returns the signals of one line or header, such as ``search=yes, ai-train=no``. What is not
-    known is ignored. If a use is named twice, "no" counts."""
+    """Returns the signals of one line or header, such as ``search=yes, ai-train=no``. Unknown words
+    are ignored. If a use is named twice, "no" counts."""
     signals: dict[str, bool] = {}
     for part in text.lower().split(","):
         name, _, word = part.partition("=")

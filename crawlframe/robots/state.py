@@ -1,4 +1,4 @@
-"""RobotsState: what is known of the robots.txt of one origin, and for how long."""
+"""RobotsState: the state of the robots.txt of one origin, and its lifetime."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_ORIGIN = 300  # characters; a DNS name has at most 253
 
 
 class Status(StrEnum):
-    """What the last robots.txt that counts was."""
+    """The kind of the last robots.txt that counts."""
 
     PENDING = "pending"  # none was read yet
     RULES = "rules"
@@ -24,10 +24,10 @@ class Status(StrEnum):
 class RobotsState(NamedTuple):
     """The robots.txt of one origin. Times are seconds since the epoch, by one clock; 0: never.
 
-    ``text`` is what counts of the file, as ``read_text`` returns it; ``read_at`` when it was read;
+    ``text`` is the part that counts, as ``read_text`` returns it; ``read_at`` when it was read;
     ``known_until`` until when it counts. ``unreachable_since``: since when each attempt to read it
     has failed, ``reason`` is a word for the last failure, and ``next_try`` when to try again.
-    ``crawl_delay``: seconds that it asks the crawler for that read it. ``note`` is for people."""
+    ``crawl_delay``: seconds for the crawler that read it. ``note`` is for people."""
 
     status: Status = Status.PENDING
     http_status: int | None = None
@@ -41,9 +41,9 @@ class RobotsState(NamedTuple):
     note: str = ""
 
     def is_known(self, now: float) -> bool:
-        """Whether it says now what is allowed."""
+        """Whether its rules are known now."""
         return self.known_until > now
 
     def is_due(self, now: float) -> bool:
-        """Whether it should be read now."""
+        """Whether the file should be read now."""
         return self.known_until <= now and self.next_try <= now

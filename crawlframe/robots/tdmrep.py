@@ -18,14 +18,14 @@ MAX_RULES = 1_000  # of a file that are read
 
 
 class Reservation(NamedTuple):
-    """What a file says of a page. ``policy`` is a URL, or ""."""
+    """A file's reservation of a page. ``policy`` is a URL, or ""."""
 
     reserved: bool
     policy: str = ""
 
 
 class TdmRules:
-    """The rules of one file. What is no rule is ignored."""
+    """The rules of one file. Other entries are ignored."""
 
     def __init__(self, text: str = "") -> None:
         self._rules: list[tuple[PathRule, Reservation]] = []
@@ -39,12 +39,12 @@ class TdmRules:
                 self._rules.append((PathRule(location), said))
 
     def find(self, url: str) -> Reservation | None:
-        """Returns what the first rule says that matches a normalised URL; None if none does."""
+        """Returns the reservation of the first rule that matches a normalised URL, or None."""
         return next((said for rule, said in self._rules if rule.fits(url)), None)
 
 
 def judge_file(got: Fetched, now: float) -> RobotsState:
-    """Returns what is known after an attempt to read the file: what cannot be read has no rules. A
+    """Returns the state after an attempt to read the file: an unreadable file has no rules. A
     failure counts for an hour, anything else for a day, or as long as the server says."""
     age = DAY if got.max_age is None else min(DAY, max(HOUR, got.max_age))
     if got.status == 200 and not got.lost:

@@ -1,4 +1,4 @@
-"""The product token: the name by which robots.txt knows a crawler (RFC 9309, 2.2.1)."""
+"""The product token: a crawler's name in robots.txt (RFC 9309, 2.2.1)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 _PRODUCT = re.compile(r"[A-Za-z0-9_-]+")
-# "Mozilla/5.0 (compatible; Examplebot/2.1; ...)": the product that says who it is.
+# "Mozilla/5.0 (compatible; Examplebot/2.1; ...)": the product of the crawler.
 _COMPATIBLE = re.compile(r"mozilla/[^(]*\(compatible;\s*([A-Za-z0-9_-]+)", re.I)
 
 

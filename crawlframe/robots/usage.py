@@ -1,10 +1,10 @@
-"""Usage: what a page says about its use: X-Robots-Tag, meta robots, Content-Signal, Content-Usage,
+"""Usage: a page's conditions of use: X-Robots-Tag, meta robots, Content-Signal, Content-Usage,
 TDMRep, and licenses of RSL, which are only recorded.
 
-Nothing is parsed for a page that says nothing: headers are looked up by name, and a head is
+Nothing is parsed for a page without conditions: headers are looked up by name, and a head is
 searched for the names of its ``<meta>`` elements first. Where two statements differ, "no" counts;
-only those of TDMRep have an order. Sources: Google's specification of the robots meta tag and of
-X-Robots-Tag, contentsignals.org, draft-ietf-aipref-attach-05, and the TDM Reservation Protocol
+only statements of TDMRep have an order. Sources: Google's specification of the robots meta tag and
+of X-Robots-Tag, contentsignals.org, draft-ietf-aipref-attach-05, and the TDM Reservation Protocol
 (W3C CG, 2024)."""
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from crawlframe.markup.link_header import targets_of
 from crawlframe.robots.signals import NO_SIGNALS, Signals, merge, read_preferences, read_signals
 from crawlframe.robots.tdmrep import Reservation
 
-MAX_HEAD = 32 << 10  # bytes at the start of a page in which <meta> elements are looked for
+MAX_HEAD = 32 << 10  # bytes at the start of a page that are searched for <meta> elements
 MAX_METAS = 200  # elements of a head that are read
 MAX_META = 2_000  # bytes of one
 MAX_SAID = 20  # statements that are recorded
 MAX_STATEMENT = 300  # characters of one that are recorded
 
-# What a statement may be about. Values in Usage.allows.
+# Subjects of a statement. Values in Usage.allows.
 INDEX, FOLLOW, TDM = "index", "follow", "tdm"
 ABOUT = ("search", "ai-input", "ai-train", TDM, INDEX, FOLLOW)
 
@@ -50,7 +50,7 @@ _DIRECTIVES: dict[str, dict[str, bool]] = {
 # Rights to text and data mining are reserved: training and retrieval are such mining.
 _RESERVED = {TDM: False, "ai-train": False, "ai-input": False}
 _UNTIL = "unavailable_after"
-# Directives of the form ``name: value``, which is also that of a directive for one crawler.
+# Directives of the form ``name: value``, which a directive for one crawler has, too.
 _VALUED = (_UNTIL, "max-snippet", "max-image-preview", "max-video-preview")
 _AGENT = re.compile(r"\s*([A-Za-z0-9_.-]+|\*)\s*:\s*(.*)", re.S)
 
@@ -60,8 +60,8 @@ _ATTRIBUTE = re.compile(rb"""[\s/]*([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)
 
 
 class Usage(NamedTuple):
-    """What a page says about its use. ``allows``: a word of ABOUT -> whether the page allows that;
-    what it does not mention is not there. ``said``: where it says so, and in which words."""
+    """A page's conditions of use. ``allows``: a word of ABOUT -> whether the page allows that use;
+    unmentioned uses are missing. ``said``: the places and words of the statements."""
 
     allows: Mapping[str, bool]
     said: tuple[tuple[str, str], ...]
@@ -71,7 +71,7 @@ class Usage(NamedTuple):
         return self.allows.get(use) is False
 
     def as_json(self) -> dict[str, Any]:
-        """As it is recorded: "yes" or "no" for what it mentions, and ``said``."""
+        """The recorded form: "yes" or "no" for each mentioned use, and ``said``."""
         words = {use: "yes" if allowed else "no" for use, allowed in self.allows.items()}
         return {**words, "said": [[*one] for one in self.said]}
 
@@ -85,11 +85,11 @@ def read_usage(
     now: datetime | None = None,
     licenses: Sequence[str] = (),
 ) -> Usage | None:
-    """Returns what a page says to a crawler; None if it says nothing.
+    """Returns a page's conditions for a crawler; None if it has none.
 
-    ``token``: the crawler's product token. ``signals``: those that robots.txt has for it.
-    ``reservation``: that of the tdmrep.json. ``now``: for pages that are unavailable after some
-    day. ``licenses``: those that robots.txt names."""
+    ``token``: the crawler's product token. ``signals``: of robots.txt for it. ``reservation``: of
+    the tdmrep.json. ``now``: for pages that are unavailable after some day. ``licenses``: named by
+    robots.txt."""
     metas: Sequence[tuple[str, str]] = ()
     kind = headers.get(_TYPE)
     if kind is None or "html" in kind or "HTML" in kind:
@@ -142,7 +142,7 @@ class _Found:
         for value in headers.getall(_SIGNAL, ()):
             self.signals("Content-Signal", read_signals(value))
         self.signals("Content-Usage", read_preferences(", ".join(headers.getall(_USAGE, ()))))
-        with suppress(ValueError):  # what was read of them counts
+        with suppress(ValueError):  # elements that were read before count
             for target, _ in targets_of(headers.getall(_LINK, ()), "license"):
                 self.say("Link license", target)
         self._reserve("tdm-reservation", headers.getall(_RESERVATION, ()))
@@ -177,7 +177,7 @@ class _Found:
         self.say(source, ", ".join(directives))
 
     def _reserve(self, source: str, values: Sequence[str]) -> None:
-        """Replaces what less specific sources have said (TDMRep, Processing priority)."""
+        """Replaces statements of less specific sources (TDMRep, Processing priority)."""
         valid = [value for value in map(str.strip, values) if value in ("0", "1")]
         if valid:
             self._reserved = "1" in valid
@@ -228,8 +228,8 @@ def _is_over(date: str, now: datetime) -> bool:
 
 @lru_cache(maxsize=256)
 def _hint(token: str) -> re.Pattern[bytes]:
-    """What a head contains that has one of the names as an attribute. The form matters: this one
-    takes half the time of an alternation after the sign."""
+    """Pattern for a head that has one of the names as an attribute. The form matters: it takes half
+    the time of an alternation after the sign."""
     names = ["robots", "tdm-", *([token] if token != "*" else [])]
     first = "".join(name[0] + name[0].upper() for name in names)
     rest = "|".join(re.escape(name[1:]) for name in names)
@@ -261,7 +261,7 @@ def _metas(head: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _end_tag(head: bytes, start: re.Match[bytes]) -> int:
-    """Where the element ends whose content is no markup; -1 if it does not."""
+    """The end of the element whose content is no markup; -1 if there is none."""
     end = re.compile(rb"</%s" % start[2], re.I).search(head, start.end())
     return end.start() if end else -1
 

@@ -39,7 +39,7 @@ class KnownByRules:
             if reason == ALIAS:
                 self.tell(found, link.request.url)
             elif reason in (None, WATCHED):
-                # Only now: of a URL that is refused, another one of its page may be none.
+                # Only now: if this URL is refused, another URL of its page may not be.
                 page.here.add(link.fingerprint)
                 aliased.add(make_rid(page.outcome.task, link.fingerprint))
 
@@ -47,13 +47,13 @@ class KnownByRules:
         return keep
 
     def find(self, request: Request) -> Alias | None:
-        """Return what a request is known by; None if no rule is about it."""
+        """Return the alias of a request; None if no rule is about it."""
         if request.dont_filter or request.method != "GET" or request.body is not None:
             return None
         return self._aliases.find(canonical(request.url))
 
     def tell(self, alias: Alias, url: str) -> None:
-        """A link is not fetched, because the task has the page already."""
+        """Logs that a link is not fetched, because the task has the page already."""
         identity = alias.rule.identity
         self._logged[identity] += 1
         if self._logged[identity] <= SAMPLES:

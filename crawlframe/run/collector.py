@@ -1,4 +1,4 @@
-"""Collector: takes what the callback of a request yields into its outcome."""
+"""Collector: takes the results of a request's callback into its outcome."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ class Collector:
         noindex: bool = False,
         keeps: bool = False,
     ) -> None:
-        """``page`` yields what is collected. Its links pass the ``filters``, in their order,
+        """``page``: the source of the results. Its links pass the ``filters``, in their order,
         KnownFilter among them; its items the pipelines. ``noindex``: no item is taken, but all are
-        counted. ``keeps``: what cannot be taken is left out, and becomes the ``failure`` of the
-        outcome."""
+        counted. ``keeps``: a result that cannot be taken is left out, and its error becomes the
+        ``failure`` of the outcome."""
         self._page = page
         self._outcome, self._results = page.outcome, page.outcome.results
         self._filters = [keep for one in filters if (keep := one.of_page(page)) is not None]
@@ -68,8 +68,8 @@ class Collector:
         self.waiting: list[tuple[Any, Upsert | None]] = []  # items for the async pipelines
 
     def take(self, thing: Any) -> None:
-        """Take an item or a Request. Raises SpiderError or BadRequest with the reason, and what the
-        pipelines raise."""
+        """Take an item or a Request. Raises SpiderError or BadRequest with the reason, and errors
+        of the pipelines."""
         if isinstance(thing, Request):
             self._follow(thing)
         elif isinstance(thing, listed.Proxy):
@@ -110,7 +110,7 @@ class Collector:
         self._page.before = before
 
     def done(self) -> None:
-        """All that the callback yields was taken."""
+        """Called when all results of the callback were taken."""
         for done in self._page.done:
             done()
 

@@ -51,7 +51,7 @@ class StoredRecipe(NamedTuple):
 
 
 class StoredProxy(NamedTuple):
-    """A proxy of the pool, and what choices of it go by."""
+    """A proxy of the pool, and the properties that choices go by."""
 
     proxy: ChosenProxy
     tier: int = 0
@@ -60,10 +60,10 @@ class StoredProxy(NamedTuple):
 
 
 class TaskSpec(NamedTuple):
-    """The parts of a task that a worker needs. ``settings`` replace those of its spider.
-    ``recipe``: the one with the name of the spider, if the database has one; used where no code
-    defines the spider. ``reparse``: set if it parses kept pages. ``watch``: the one of which it is
-    a round, or 0. ``aliases``: the rules that held when it was submitted, if it uses them."""
+    """The parts of a task that a worker needs. ``settings`` replace the spider's. ``recipe``: the
+    recipe with the name of the spider, if the database has one; used where no code defines the
+    spider. ``reparse``: set if it parses kept pages. ``watch``: the watch whose round it is, or 0.
+    ``aliases``: the rules that held when it was submitted, if it uses them."""
 
     task: int
     spider: str
@@ -89,10 +89,10 @@ class Recorded(NamedTuple):
 
 
 class StartPart(NamedTuple):
-    """A part of what a task's ``start`` has yielded, recorded before ``start`` is over. ``number``
+    """A part of the requests of a task's ``start``, recorded before ``start`` is over. ``number``
     counts the parts of the task from 0. ``position`` counts the requests that ``start`` had yielded
-    by the end of the part, those dropped included; ``mark`` identifies the last of them.
-    ``duplicates``: dropped ones that were known, since the beginning."""
+    by the end of the part, including dropped ones; ``mark`` identifies the last of them.
+    ``duplicates``: known requests that were dropped, since the start."""
 
     task: int
     rid: bytes  # of the root request
@@ -104,8 +104,8 @@ class StartPart(NamedTuple):
 
 
 class RobotsTurn(NamedTuple):
-    """What the ledger knows of a robots.txt. ``now``: seconds since the epoch, by the database's
-    clock, as in the state. ``mine``: it is due, and the caller is the one who reads it."""
+    """The ledger's state of a robots.txt. ``now``: seconds since the epoch, by the database's
+    clock, as in the state. ``mine``: it is due, and the caller must read it."""
 
     state: RobotsState
     now: float
@@ -113,9 +113,9 @@ class RobotsTurn(NamedTuple):
 
 
 class LogLine(NamedTuple):
-    """What the spider of a task logged or printed. ``at``: seconds since the epoch. ``rid`` and
-    ``url`` are those of the request, empty while a worker opens the task. ``worker``: the node and
-    the process that wrote it."""
+    """A line that a task's spider logged or printed. ``at``: seconds since the epoch. ``rid`` and
+    ``url``: of the request, empty while a worker opens the task. ``worker``: the node and the
+    process that wrote it."""
 
     task: int
     at: float
@@ -129,9 +129,9 @@ class LogLine(NamedTuple):
 
 @dataclass(slots=True)
 class HostStats:
-    """What was fetched of one host in some seconds. ``pages`` are requests that ended, ``errors``
-    those in error. ``statuses`` counts fetches, repeated tries included. Those that were answered
-    took ``fetch_ms`` milliseconds together and brought ``bytes`` of bodies."""
+    """Counts of one host's fetches in some seconds. ``pages``: ended requests, ``errors``: those in
+    error. ``statuses`` counts fetches, repeated tries included. Answered fetches took ``fetch_ms``
+    milliseconds together and brought ``bytes`` of bodies."""
 
     pages: int = 0
     errors: int = 0
@@ -151,7 +151,7 @@ class HostStats:
 
 
 class TaskLedger(Protocol):
-    """Tasks: what workers read of them, their state, and their end."""
+    """Tasks: the part that workers read, their state, and their end."""
 
     def spec(self, task: int) -> TaskSpec | None:
         """The task, its secrets as Secret objects; None when there is none. Raises ConfigError when
@@ -161,11 +161,11 @@ class TaskLedger(Protocol):
         """The current version of each of these recipes that exists."""
 
     def summary(self, task: int, counts: Counts) -> Summary | None:
-        """How a task ends that has nothing left but its last request; None when there is no such
-        task. ``counts`` are those of the frontier."""
+        """The summary of a task that has only its last request left; None when there is no such
+        task. ``counts`` are from the frontier."""
 
     def keep_state(self, states: Mapping[tuple[int, str], Mapping[str, str]]) -> None:
-        """Writes what requests of tasks need that is in no record, by task and kind, in place of
+        """Writes state that requests of tasks need and no record has, by task and kind, in place of
         earlier values: cookies, and the proxy of each session by its place, "" after a block.
         Repeating it changes nothing."""
 
@@ -176,10 +176,10 @@ class TaskLedger(Protocol):
 
 
 class StartLedger(Protocol):
-    """Parts of what the ``start`` of a task yields, recorded before it is over."""
+    """Parts of the requests of a task's ``start``, recorded before it is over."""
 
     def last(self, task: int) -> StartPart | None:
-        """The last part that was recorded of what the task's ``start`` yields."""
+        """The last recorded part of the task's ``start``."""
 
     def add(self, part: StartPart) -> bool:
         """Writes a part. Returns False if another run of ``start`` has written one with this
@@ -197,16 +197,16 @@ class PageLedger(Protocol):
         """The page that was kept last for each of these keys, if there is one."""
 
     def bodies(self, numbers: Collection[int]) -> dict[int, bytes]:
-        """The bodies of these numbers; without those that are gone or damaged."""
+        """The bodies of these numbers, without missing and damaged ones."""
 
     def results(self, page: StoredPage) -> Results | None:
-        """What the callback of a page led to; None if that was not recorded, or is gone."""
+        """The results of a page's callback; None if they were not recorded, or are gone."""
 
     def to_parse(self, reparse: Reparse, after: int, most: int) -> PageNumbers:
-        """The next kept pages after that number, of which at most so many are looked at."""
+        """The next kept pages after that number, out of at most ``most``."""
 
     def sources(self, numbers: Collection[int]) -> tuple[dict[int, SourcePage], set[int]]:
-        """The kept pages of these numbers that are still there, and the numbers of those that were
+        """The kept pages of these numbers that are still there, and the numbers of pages that were
         not read, because the bodies of the others are large."""
 
 
@@ -214,9 +214,9 @@ class RobotsLedger(Protocol):
     """Files robots.txt of origins: each is read by one worker of the cluster at a time."""
 
     def turns(self, origins: Sequence[str], lease: float) -> list[RobotsTurn]:
-        """What is known of the robots.txt of each of these origins. If it is due and nobody reads
-        it, it is the caller's turn for ``lease`` seconds, or until ``save``; of an origin that is
-        named twice, the first one's."""
+        """The state of the robots.txt of each of these origins. If it is due and no worker reads
+        it, it is the caller's turn for ``lease`` seconds, or until ``save``; an origin that is
+        named twice has one turn."""
 
     def keep(self, origin: str, lease: float) -> None:
         """Makes the turn to read a robots.txt last for ``lease`` seconds from now."""
@@ -262,8 +262,8 @@ class Ledger(Protocol):
 
     @property
     def waits(self) -> str:
-        """What its thread has waited for, for some time, such as an answer; "" when it does not
-        wait. May be read by any thread."""
+        """Why its thread has waited for some time, such as for an answer; "" when it does not wait.
+        May be read by any thread."""
 
     def commit(self, outcomes: list[Outcome]) -> dict[bytes, Recorded]:
         """Writes ledger rows, items and follow-ups in one transaction; the first row of a rid wins.
@@ -271,11 +271,11 @@ class Ledger(Protocol):
         Raises TablesChanged and FilesGone."""
 
     def recorded_requests(self, rids: Collection[bytes]) -> set[bytes]:
-        """Those of these requests that have a row."""
+        """The requests out of these that have a row."""
 
     def urls_of(self, beginnings: Collection[bytes], task: int) -> dict[bytes, str]:
-        """The URL of the page whose rid begins with each of these bytes, the first one if there are
-        several; without those that have no row. ``task``: to which they belong; 0: to any."""
+        """The URL of the page whose rid starts with each of these bytes, the first if there are
+        several; without pages that have no row. ``task``: their task; 0: any."""
 
     def left(self) -> float | None:
         """Seconds until ``tick`` has something to do; None: nothing."""

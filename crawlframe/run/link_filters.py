@@ -1,5 +1,5 @@
-"""Link filters: which of the requests that a callback yields are followed, and why others are not.
-Their list is made once per crawl, of what the crawl uses."""
+"""Link filters: decide which of a callback's requests are followed, and why others are not. Their
+list is made once per crawl, for the settings of the crawl."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from crawlframe.noise.followed_once import FollowedOnce
     from crawlframe.spider.settings import SpiderSettings
 
-MAX_DELAY = 366 * 24 * 3600  # seconds by which a request may be delayed
+MAX_DELAY = 366 * 24 * 3600  # longest delay of a request in seconds
 
 SHORT_PATH = 8  # segments; a path without more is not examined for repeated ones: loops grow
 PATHS = 10_000  # with a query, that a worker remembers of a task
 SIEVE_SIZE = 100_000  # fingerprints; two generations are kept, the older one is dropped as a whole
 
-# Further reasons than those of base/limits.py, which are counted by their names.
+# More reasons, besides base/limits.py, which are counted by their names.
 DUPLICATE = "duplicate"  # counted as such: the task has the request already
 # Not counted: its host is none of allowed_domains; the spider's own ``follow`` dropped it; its page
 # is visited by itself.
@@ -66,13 +66,13 @@ Note = Callable[[NewRequest, str | None], None]
 
 @dataclass(slots=True)
 class LinkPage:
-    """What a callback gets, and yields links of. ``depth`` and ``priority`` are those of the links;
-    ``known`` are fingerprints of the task that the ledger has recorded. ``ends``: the task takes no
-    more requests. ``nofollow``: the page says so. ``again``: its links have passed the spider's
-    ``follow`` before. ``failed``: an errback yields them. ``route`` returns through which proxies a
-    request goes. ``before``: so many of its links are recorded already; ``here`` are the
-    fingerprints of others. ``notes`` are called with each link, and the reason for which it is not
-    followed; ``done`` when all of the page was taken."""
+    """The page of a callback that yields links. ``depth`` and ``priority``: of the links; ``known``
+    are fingerprints of the task that the ledger has recorded. ``ends``: the task takes no more
+    requests. ``nofollow``: the page says so. ``again``: its links have passed the spider's
+    ``follow`` before. ``failed``: an errback yields them. ``route`` returns the proxies of a
+    request. ``before``: so many of its links are recorded already; ``here``: the fingerprints of
+    others. ``notes`` are called with each link, and the reason for which it is not followed;
+    ``done`` when all of the page was taken."""
 
     outcome: Outcome
     depth: int = 0
@@ -102,7 +102,7 @@ class LinkPage:
 
 
 class LinkFilter(Protocol):
-    """One of a crawl."""
+    """A filter of one crawl."""
 
     def of_page(self, page: LinkPage) -> Keep | None:
         """Returns the function that filters the links of a page; None: it keeps all of them."""
@@ -165,7 +165,7 @@ def _refuse_all(link: NewRequest) -> str | None:
 
 
 class DomainFilter:
-    """The hosts of ``allowed_domains``."""
+    """Allows the hosts of ``allowed_domains``."""
 
     def __init__(self, allows: Callable[[str], bool]) -> None:
         """``allows`` returns whether a URL may be followed."""

@@ -66,13 +66,13 @@ class FetchOutcome:
     status: int | None = None
     size: int = 0  # bytes of the body
     fetch_ms: int = 0
-    redirects: list[Hop] = field(default_factory=list)  # those of earlier claims too
-    landing: tuple[bytes, str] | None = None  # rid and URL of the last one's target
+    redirects: list[Hop] = field(default_factory=list)  # of earlier claims too
+    landing: tuple[bytes, str] | None = None  # rid and URL of the last redirect's target
     received: Response | None = None  # before middlewares changed it, if there are some
-    usage: dict[str, Any] | None = None  # what the page says about its use, as it is recorded
+    usage: dict[str, Any] | None = None  # the page's conditions of use, as they are recorded
     exchange: dict[str, Any] | None = None  # of an error: its headers, as they are recorded
     cookies: dict[str, str] | None = None  # the task's cookies that this run changed
-    # What it says about its host: a Signal of frontier/client/records.py.
+    # Its report about its host: a Signal of frontier/client/records.py.
     signal: tuple[int, float, str] = (0, 0, "")
     slot: bool = True  # whether it has a slot of its host: until it is over
     slot_lent: bool = False  # an inline fetch has used that slot
@@ -88,11 +88,11 @@ class FetchOutcome:
 
 @dataclass(slots=True)
 class CallbackResults:
-    """The part of the callback: what it yielded, counted and decided. ``fingerprints`` are those of
-    ``follow_ups``, in the same order."""
+    """The results of the callback, counted and decided. ``fingerprints`` belong to ``follow_ups``,
+    in the same order."""
 
     items: list[bytes] = field(default_factory=list)  # JSON
-    models: dict[int, ModelItem] | None = None  # those of the items that are model instances
+    models: dict[int, ModelItem] | None = None  # of the items that are model instances
     proxies: list[listed.Proxy] | None = None  # for the pool
     unfit: bool = False  # an item was left out that lacks a field, or does not fit its class
     follow_ups: list[Admission] = field(default_factory=list)
@@ -105,16 +105,16 @@ class CallbackResults:
     pictures: list[Picture] = field(default_factory=list)  # of the page in a browser
     page: PageCopy | None = None  # to be kept
     source: Replacement | None = None  # set if a kept page was parsed
-    signature: bytes = b""  # of what runs the callback, if that need not run again
+    signature: bytes = b""  # of the code that runs the callback, if it need not run again
     requests: list[bytes] | None = None  # records of all that it yields, if asked for
-    earlier: Results | None = None  # what it yielded, and would yield again
+    earlier: Results | None = None  # its earlier results, which it would yield again
     trap: TrapSighting | None = None
     visit: Visit | None = None  # set if the task is a round of a watch
-    # What authors' code raised while the rest of what it led to is kept, and the reason for it.
+    # An error of authors' code while its other results are kept, and the reason for it.
     failure: tuple[BaseException, str] | None = None
 
     def drop(self) -> None:
-        """The request goes on, or ends in error: what its callback led to does not count."""
+        """Drops the callback's results: the request continues, or ends in error."""
         self.items, self.follow_ups, self.fingerprints, self.duplicates = [], [], [], 0
         self.stats, self.closing, self.models, self.files = None, "", None, []
         self.proxies = self.failure = None
@@ -124,7 +124,7 @@ class CallbackResults:
 
 @dataclass(slots=True)
 class Outcome:
-    """One run of a request: the request, where it goes next, and the parts of the fetch and of the
+    """One run of a request: the request, its next state, and the parts of the fetch and of the
     callback."""
 
     rid: bytes
@@ -151,12 +151,12 @@ class Outcome:
     results: CallbackResults = field(default_factory=CallbackResults)
 
     def take_head(self) -> None:
-        """Copies what can be read of an unreadable record. Raises BadRequest."""
+        """Copies the readable part of an unreadable record. Raises BadRequest."""
         self.url, self.depth, self.callback, _ = read_head(self.record)
         self.fetch.redirects = hops_of(self.record)
 
     def end(self, verdict: Verdict, reason: str = "", detail: str = "", delay: int = 0) -> Outcome:
-        """Set where the request goes next; any verdict but DONE drops what the callback led to."""
+        """Set the next state of the request; any verdict but DONE drops the callback's results."""
         self.verdict, self.reason, self.delay = verdict, reason, delay
         self.detail = without_logins(detail)
         if verdict is not Verdict.DONE:
@@ -193,7 +193,7 @@ class Outcome:
         return limited_at(self.host, self.route, via.id if via else 0)
 
     def place_of(self, host: str) -> str:
-        """Where it waits at another host."""
+        """The place where the request waits at another host."""
         return place_of(host, self.route)
 
     @property

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Participant:
-    """One feature. The commit thread makes all calls, with at least one outcome that concerns the
+    """A feature. The commit thread makes all calls, with at least one outcome that concerns the
     participant, in the order in which outcomes were handed over. A participant defines the calls
     that it needs; the others cost nothing.
 
@@ -30,7 +30,7 @@ class Participant:
     takes: ClassVar[tuple[str, ...]] = ()
 
     def concerned(self, outcomes: list[Outcome]) -> list[Outcome]:
-        """Those of the outcomes with a value in ``takes`` that concern the participant."""
+        """The outcomes with a value in ``takes`` that concern the participant."""
         return outcomes
 
     def prepare(self, outcomes: list[Outcome]) -> None:

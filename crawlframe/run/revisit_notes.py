@@ -1,4 +1,4 @@
-"""Watching: which pages of a task are watched, and what a visit of one notes about it."""
+"""Watching: marks the watched pages of a task, and notes the result of each visit."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ class Watching:
         return policy_of(self._policies, callback, self._discovers)
 
     def takes(self, request: Request) -> bool:
-        """Whether the page is visited by itself, and not as a part of the visit that led to it."""
+        """Whether the page is visited by itself, not as part of the visit that led to it."""
         plain = request.method == "GET" and request.body is None and not request.dont_filter
         return plain and self._policy(request.callback or "parse") is not None
 
     def look(self, outcome: Outcome, spider: Spider, request: Request, got: Any) -> None:
         """Notes which items the outcome has and, if ``got`` is the response of a page that is
-        visited by itself, what it is compared by. Raises what the spider's own method raises."""
+        visited by itself, the digest of its content. Raises errors of the spider's own method."""
         visit, items = outcome.results.visit, outcome.results.items
         if visit is None:
             return
@@ -138,7 +138,7 @@ def _digest(policy: Revisit, spider: Any, response: Response, items: list[bytes]
 
 
 def _text(response: Response, ignore: Collection[str]) -> bytes:
-    """What is read of a page of HTML, without what is ignored; other bodies as they are."""
+    """The text of an HTML page, without ignored parts; other bodies as they are."""
     if response.kind != "html":
         return response.body
     try:
@@ -156,7 +156,7 @@ def _text(response: Response, ignore: Collection[str]) -> bytes:
 
 
 def _key(fields: tuple[str, ...], item: bytes, page: bytes, place: int) -> bytes:
-    """Of an item: its fields, or its place on the page with this fingerprint."""
+    """The key of an item: its fields, or its place on the page with this fingerprint."""
     if fields:
         data = msgspec.json.decode(item)
         values = [data.get(name) for name in fields]

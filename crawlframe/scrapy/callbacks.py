@@ -23,7 +23,7 @@ OUTPUT, OUTPUT_ASYNC = "process_spider_output", "process_spider_output_async"
 
 
 class ScrapyCallbacks:
-    """Runs what Scrapy's requests name. What it yields is ours: items as they are, and Requests."""
+    """Runs the callbacks of Scrapy's requests. Results are ours: items as they are, Requests."""
 
     def __init__(self, crawler: PortedCrawler, translator: Translator) -> None:
         self._crawler = crawler
@@ -46,7 +46,7 @@ class ScrapyCallbacks:
                 yield function
 
     def begin(self) -> Any:
-        """What ``start`` of the spider yields, or the older ``start_requests``."""
+        """The results of the spider's ``start``, or of the older ``start_requests``."""
         kind = type(self._spider)
         old = getattr(self._spider, "start_requests", None)
         if old is not None and _defines(kind, "start_requests") > _defines(kind, "start"):
@@ -63,7 +63,7 @@ class ScrapyCallbacks:
         return self._passed_async(result, None)
 
     def call(self, function: Callable[..., Any], response: Any, named: dict[str, Any]) -> Any:
-        """What a callback leads to for a response of Scrapy."""
+        """The results of a callback for a response of Scrapy."""
         self._check_closing()
         try:
             for check in self._inputs:
@@ -74,7 +74,7 @@ class ScrapyCallbacks:
         return self._led_to(result, response)
 
     def fail(self, function: Callable[..., Any], failure: Failure, response: Any) -> Any:
-        """What an errback leads to."""
+        """The results of an errback."""
         self._check_closing()
         try:
             result = function(failure)
@@ -87,7 +87,7 @@ class ScrapyCallbacks:
             result = _async(iterate_spider_output(result))
         return self._passed_async(result, failure)
 
-    # -- what is yielded --------------------------------------------------------------------------
+    # -- results ----------------------------------------------------------------------------------
 
     def _led_to(self, result: Any, response: Any) -> Any:
         if isinstance(result, Deferred):
@@ -109,7 +109,7 @@ class ScrapyCallbacks:
             yield from self._recovered(error, response, first)
 
     def _recovered(self, error: Exception, response: Any, first: int) -> Iterator[Any]:
-        """What a middleware makes of an error. Raises it if none does."""
+        """The results of a middleware for an error. Raises it if no middleware handles it."""
         for request in self._asked():
             yield self._ours(request, response)
         if isinstance(error, CloseSpider | CloseTask):
@@ -199,8 +199,8 @@ class ScrapyCallbacks:
 
 
 class _Layer:
-    """One spider middleware. ``output`` takes and returns plain iterables, or if it ``waits`` async
-    ones."""
+    """A spider middleware. ``output`` takes and returns plain iterables, or if it ``waits`` async
+    iterables."""
 
     def __init__(self, middleware: Any, spider: Any) -> None:
         self.exception = components.method(middleware, "process_spider_exception", spider)

@@ -16,7 +16,7 @@ from scrapy.utils.python import global_object_name
 DOWNLOADER = "DOWNLOADER_MIDDLEWARES"
 SPIDER = "SPIDER_MIDDLEWARES"
 PIPELINES = "ITEM_PIPELINES"
-# Of Scrapy's own, those that do what no setting of ours does.
+# Components of Scrapy that do more than settings of ours.
 KEPT = ("scrapy.spidermiddlewares.referer.RefererMiddleware",)
 
 
@@ -29,7 +29,7 @@ def named(settings: BaseSettings, setting: str) -> list[Any]:
 
 def load(settings: BaseSettings) -> list[type]:
     """Imports the components of all settings, so that their modules belong to the code that is
-    watched. Returns those that are classes, and not Scrapy's. Raises what they raise."""
+    watched. Returns the classes that are not Scrapy's. Raises errors of their modules."""
     loaded = [
         load_object(one)
         for setting in (DOWNLOADER, SPIDER, PIPELINES, "EXTENSIONS")
@@ -47,7 +47,7 @@ def is_replaced(one: Any) -> bool:
 
 
 def made(crawler: Any, setting: str) -> list[Any]:
-    """The objects of a setting, without those that raise NotConfigured."""
+    """The objects of a setting, except components that raise NotConfigured."""
     objects = []
     for one in named(crawler.settings, setting):
         try:
@@ -58,7 +58,7 @@ def made(crawler: Any, setting: str) -> list[Any]:
 
 
 def method(component: Any, name: str, spider: Any) -> Callable[..., Any] | None:
-    """A method, which gets the spider if it must have it: Scrapy passed it to all before 2.14."""
+    """A method, which gets the spider if it must have it: before 2.14, Scrapy passed it to all."""
     function: Callable[..., Any] | None = getattr(component, name, None)
     if function is None:
         return None

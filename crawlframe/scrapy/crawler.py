@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 
 class PortedStats(StatsCollector):
     """``inc_value`` is added up, and of ``max_value`` the largest is kept, over all workers; they
-    are committed with the page. All else, and what is counted while no request runs, is this
-    worker's own. Reading returns what this worker has counted, and in ``closed`` the sums."""
+    are committed with the page. All other counts, and counts while no request runs, are this
+    worker's own. Reading returns this worker's counts, and in ``closed`` the sums."""
 
     def __init__(self, crawler: Any) -> None:
         super().__init__(crawler)
@@ -47,7 +47,7 @@ class PortedStats(StatsCollector):
             self._pass(key, "max", value)
 
     def note(self, key: str) -> None:
-        """Counts in this worker what the task has in a column of its own."""
+        """Counts in this worker a statistic that the task has in a column of its own."""
         super().inc_value(key)
 
     def _pass(self, key: str, verb: str, value: Any) -> None:
@@ -82,7 +82,7 @@ class PortedCrawler(Crawler):
         super().__init__(kind, settings)
 
     def open(self, arguments: dict[str, Any], download: Download) -> None:
-        """Makes the spider with these arguments. Raises what the author's code raises."""
+        """Makes the spider with these arguments. Raises errors of the author's code."""
         for name, value in OURS.items():
             self.settings.set(name, value, priority="cmdline")
         # Scrapy checks it; a module of the project may import the reactor, which installs one.
@@ -93,8 +93,8 @@ class PortedCrawler(Crawler):
         self.crawling = True
 
     def note(self, *names: str) -> None:
-        """Counts in this worker, for code that reads stats while it runs, what Scrapy's own parts
-        would count."""
+        """Counts in this worker, for code that reads stats while it runs, the statistics of
+        Scrapy's own parts."""
         stats = self.stats
         if isinstance(stats, PortedStats):
             for name in names:
@@ -105,12 +105,12 @@ class PortedCrawler(Crawler):
         return bool(getReceivers(self, signal))
 
     def send(self, signal: object, **named: Any) -> None:
-        """Sends a signal to what is connected; errors are logged."""
+        """Sends a signal to its receivers; errors are logged."""
         if self.listens(signal):
             self.signals.send_catch_log(signal=signal, **named)
 
     async def send_async(self, signal: object, **named: Any) -> None:
-        """As ``send``, and waits for those that are coroutines."""
+        """As ``send``, and waits for receivers that are coroutines."""
         if self.listens(signal):
             await self.signals.send_catch_log_async(signal=signal, **named)
 
@@ -124,8 +124,8 @@ class EngineDownloader:
 
 
 class Engine:
-    """``crawler.engine``: what spiders and components use of it. ``closing``: the reason to end the
-    task when the callback that runs is done. ``asked``: requests that it has to yield before."""
+    """``crawler.engine``: the part that spiders and components use. ``closing``: the reason to end
+    the task when the running callback is done. ``asked``: requests that it has to yield before."""
 
     def __init__(self, crawler: PortedCrawler, download: Download) -> None:
         self.crawler = crawler
@@ -140,8 +140,8 @@ class Engine:
         self._download = download
 
     async def download(self, request: Request) -> Response:
-        """The response to a request, fetched inside of the callback that awaits it. Raises what
-        Scrapy raises for a failed download."""
+        """The response to a request, fetched inside the callback that awaits it. Raises Scrapy's
+        errors for a failed download."""
         return await self._download(request)
 
     async def download_async(self, request: Request) -> Response:
@@ -159,8 +159,8 @@ class Engine:
         self.asked.append(request)
 
     def close_spider(self, spider: Any, reason: str = "cancelled") -> Deferred[None]:
-        """Ends the task when the callback that runs is done, with what it yields. The Deferred
-        has fired: nothing can be waited for inside of a callback."""
+        """Ends the task when the running callback is done, with its results. The Deferred has
+        fired: a callback cannot wait for it."""
         self.closing = self.closing or reason
         return succeed(None)
 

@@ -118,7 +118,7 @@ class DownloadsOfTasks:
         self.tasks: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
     async def fetch(self, request: Request, call_next: CallNext) -> Response:
-        """As that of the task that runs. Raises SpiderError if none does."""
+        """Fetches as the running task does. Raises SpiderError if none runs."""
         running: Any = RUNNING.get(None)
         port = self.tasks.get(getattr(running, "task", 0))
         if port is None:
@@ -196,7 +196,7 @@ class Broken(FetchError):
 
 
 def exception_of(error: FetchError) -> Exception:
-    """What Scrapy would raise for a fetch that brought no response."""
+    """Scrapy's exception for a fetch that brought no response."""
     cause = error.__cause__
     if isinstance(error, Ignored | Broken) and isinstance(cause, Exception):
         return cause
@@ -207,10 +207,10 @@ def exception_of(error: FetchError) -> Exception:
 
 
 def fetch_error_of(error: Exception) -> FetchError:
-    """What a middleware raised, as an error that ends the request."""
+    """A middleware's exception, as an error that ends the request."""
     if isinstance(error, FetchError):
         return error
-    if isinstance(error.__cause__, FetchError):  # of what it fetched itself
+    if isinstance(error.__cause__, FetchError):  # of its own fetch
         return error.__cause__
     ignored = isinstance(error, exceptions.IgnoreRequest)
     ours: FetchError = (Ignored if ignored else Broken)(f"{type(error).__name__}: {error}")

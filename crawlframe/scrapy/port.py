@@ -1,4 +1,4 @@
-"""Port: the Scrapy side of one task in one worker: its crawler and spider, and what runs them."""
+"""Port: the Scrapy side of one task in one worker: its crawler, spider and callbacks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Port:
     def __init__(
         self, ported: Any, kind: type, settings: Settings, arguments: dict[str, Any]
     ) -> None:
-        """Raises what the author's code raises."""
+        """Raises errors of the author's code."""
         self._ported = ported
         self.crawler = crawler = PortedCrawler(kind, settings)
         crawler.open(arguments, self.download)
@@ -70,16 +70,16 @@ class Port:
 
     @property
     def allowed_domains(self) -> tuple[str, ...]:
-        """Host names; Scrapy ignores what is none."""
+        """Host names; other entries are ignored, as by Scrapy."""
         given = getattr(self.spider, "allowed_domains", None) or ()
         return tuple(
             str(domain) for domain in given if domain and "/" not in domain and ":" not in domain
         )
 
-    # -- the begin and the end of a task in this worker ---------------------------------------
+    # -- start and end of a task ----------------------------------------------------------------
 
     async def open(self) -> None:
-        """Opens pipelines and tells what listens."""
+        """Opens pipelines and notifies receivers of signals."""
         self.crawler.stats.set_value("start_time", datetime.now(UTC))
         await self.crawler.send_async(signals.engine_started)
         await self.items.open_all()
@@ -186,7 +186,7 @@ class Port:
         send(signals.request_left_downloader, **told)
 
     def _fail_with(self, error: FetchError, response: Any) -> Any:
-        """What the errback makes of a page that only Scrapy counts as failed."""
+        """The errback's results for a page that only Scrapy counts as failed."""
         request = self.translator.theirs(error.request)
         failure = failure_of(error, request, response)
         return self.callbacks.fail(request.errback or _nothing, failure, response)
@@ -198,7 +198,7 @@ class Port:
         return response.status in meta.get("handle_httpstatus_list", self._handled)
 
     def _refreshed(self, response: HtmlResponse) -> ScrapyRequest | None:
-        """The request for the target of a page that refreshes itself to another one."""
+        """The request for the target of a page that redirects by meta refresh."""
         meta, settings = response.meta, self._settings
         if meta.get("dont_redirect"):
             return None
@@ -238,8 +238,8 @@ class Port:
         return response or responses.theirs(got, request)
 
     def _keep_cookies(self, got: Response) -> None:
-        """Scrapy keeps the cookies of a request for later ones; those that the response sets are
-        newer."""
+        """Scrapy keeps the cookies of a request for later requests; cookies that the response sets
+        are newer."""
         inline = self._ported._inline
         if inline is not None:
             set_here = {one.partition("=")[0] for one in got.headers.getall("Set-Cookie", [])}
@@ -273,7 +273,7 @@ _NOTHING = PipelineStep("", lambda item: item)
 
 
 class Items:
-    """What happens to an item before it is stored: each pipeline in order, then the signals."""
+    """The way of an item before it is stored: each pipeline in order, then the signals."""
 
     def __init__(self, crawler: PortedCrawler) -> None:
         self._crawler = crawler
@@ -338,7 +338,7 @@ class Items:
             log.log(logging.getLevelName(level), "dropped by %s: %s", name, error)
             self._crawler.note("item_dropped_count")
             self._signal(signals.item_dropped, item, response, exception=error)
-            return DropItem(name)  # the message may be another one for each item
+            return DropItem(name)  # the message may differ for each item
         if isinstance(error, exceptions.CloseSpider):
             return CloseTask(error.reason)
         if self._crawler.listens(signals.item_error):

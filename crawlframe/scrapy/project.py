@@ -36,7 +36,7 @@ class ScrapyProject:
         self.root = root.absolute()
 
     def files(self) -> list[Path]:
-        """What is watched: the modules of the project, and its scrapy.cfg."""
+        """The watched files: the modules of the project, and its scrapy.cfg."""
         return [self.root / CONFIG, *self._packages()]
 
     def find(self, finder: Finder) -> Iterator[type[PortedSpider]]:
@@ -61,7 +61,7 @@ class ScrapyProject:
                         yield made
 
     def _settings(self, finder: Finder) -> Settings:
-        """Those of the module that scrapy.cfg names. Raises ConfigError."""
+        """The settings of the module that scrapy.cfg names. Raises ConfigError."""
         config = ConfigParser()
         path = self.root / CONFIG
         try:
@@ -85,7 +85,7 @@ class ScrapyProject:
         return settings
 
     def _modules(self, names: Iterable[str], finder: Finder) -> Iterator[tuple[str, Path]]:
-        """Names and files of all modules in packages, those of the packages first."""
+        """Names and files of all modules in packages, modules of the packages first."""
         for name in dict.fromkeys(names):
             package, _, last = name.rpartition(".")
             places = [Path(place) for place in sys.path]
@@ -123,7 +123,7 @@ class ScrapyProject:
 
 
 def spiders_of(root: Path, **options: Any) -> Registry:
-    """The spiders of one project and nothing else; ``options`` are those of Registry.load."""
+    """The spiders of one project and no others; ``options`` are passed to Registry.load."""
     with TemporaryDirectory() as place:
         package = Path(place, "no_spiders")
         package.mkdir()

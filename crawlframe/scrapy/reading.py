@@ -1,4 +1,4 @@
-"""ClassSource: what the source of a spider class says, read and not run."""
+"""ClassSource: facts about a spider class from its source, read and not run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from scrapy import signals
 
-# Methods that change the object they belong to, or what it writes to.
+# Methods that change their object, or the file that it writes to.
 CHANGING = frozenset(
     {
         "add", "append", "appendleft", "clear", "difference_update", "discard",
@@ -49,7 +49,7 @@ class Use(NamedTuple):
     file: str
     line: int
     writes: str  # "", SET or CHANGED
-    stale: bool  # it has what an earlier run of a method left
+    stale: bool  # it has a value of an earlier run of a method
 
 
 class Need(NamedTuple):
@@ -80,7 +80,7 @@ def _classes(tree: ast.Module) -> dict[str, ast.ClassDef]:
 
 
 class ClassSource:
-    """A spider class with those of its bases that are not Scrapy's."""
+    """A spider class with its bases that are not Scrapy's."""
 
     def __init__(self, spider: type) -> None:
         self.nodes: list[tuple[str, ast.ClassDef]] = []
@@ -118,8 +118,7 @@ class ClassSource:
 
     @cached_property
     def state(self) -> list[str]:
-        """What is kept on self between callbacks: one sentence for each attribute, with its
-        place."""
+        """State on self between callbacks: one sentence for each attribute, with its place."""
         uses = [use for use in self.uses if use.method not in self._beginnings]
         found: dict[str, str] = {}
         for write in (use for use in uses if use.writes and use.name not in found):
@@ -141,7 +140,7 @@ class ClassSource:
 
     @cached_property
     def _beginnings(self) -> set[str]:
-        """The methods that run in every worker before anything else, and those that they call."""
+        """The methods that run in every worker first, and the methods that they call."""
         found, left = set(), [*_BEGINNINGS, *(m for _, node in self.nodes for m in _opening(node))]
         while left:
             found.add(method := left.pop())
@@ -164,7 +163,7 @@ class ClassSource:
 
     @cached_property
     def needs(self) -> list[Need]:
-        """What the methods use of Scrapy that has to be looked at."""
+        """Uses of Scrapy in the methods that need a look."""
         return [need for file, node in self.nodes for need in _needs(node, file)]
 
 
@@ -215,7 +214,7 @@ def _uses(method: ast.FunctionDef | ast.AsyncFunctionDef, file: str) -> Iterator
 
 
 def _events(node: ast.AST, me: str, path: Branches) -> Iterator[tuple[str, int, str, Branches]]:
-    """(attribute, line, writes, the branches that it is in) in the order in which they run."""
+    """(attribute, line, writes, the branches around it) in the order of execution."""
     parts = [*ast.iter_child_nodes(node)]
     match node:
         case ast.Assign(targets=targets, value=value):

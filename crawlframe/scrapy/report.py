@@ -58,7 +58,7 @@ OTHERS = {
 
 @dataclass
 class SpiderReport:
-    """``cannot`` says what keeps a spider from working, ``but`` what it does otherwise."""
+    """A report on a spider. ``cannot``: reasons that keep it from working, ``but``: differences."""
 
     name: str
     cannot: list[str] = field(default_factory=list)
@@ -71,7 +71,7 @@ class SpiderReport:
 
 
 def verdict_on(spider: type[PortedSpider]) -> SpiderReport:
-    """What is known of a spider without running it."""
+    """Returns a report on a spider, without running it."""
     verdict = SpiderReport(spider.name)
     kind, source, mapped = spider.scrapy_class, spider.scrapy_source, spider.scrapy_mapped
     verdict.cannot += mapped.cannot
@@ -110,7 +110,7 @@ def verdict_on(spider: type[PortedSpider]) -> SpiderReport:
 
 
 def _judge_component(one: Any, setting: str, verdict: SpiderReport) -> None:
-    """Adds what is wrong with a component that a setting lists, a class or its path."""
+    """Adds the problem of a component that a setting lists, a class or its path."""
     name = one if isinstance(one, str) else global_object_name(one)
     if why := OTHERS.get(name.partition(".")[0]):
         verdict.cannot.append(f"{setting}: {name}: {why}")

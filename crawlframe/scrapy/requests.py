@@ -1,5 +1,5 @@
-"""Requests of Scrapy and of ours, into each other. What ours does not hold travels in its ``meta``
-under one key, in the form of Scrapy's own ``to_dict``."""
+"""Requests of Scrapy and of ours, into each other. Attributes that ours lacks travel in its
+``meta`` under one key, in the form of Scrapy's own ``to_dict``."""
 
 from __future__ import annotations
 
@@ -158,8 +158,8 @@ class Translator:
 
 
 def _statuses(listed: Any) -> list[int]:
-    """What meta["handle_httpstatus_list"] allows. Media pipelines that follow redirects give a
-    container that only knows what is in it."""
+    """Statuses that meta["handle_httpstatus_list"] allows. Media pipelines that follow redirects
+    give a container that can only be tested for members."""
     if isinstance(listed, Iterable):
         return [int(status) for status in listed]
     return [status for status in range(100, 600) if status in listed]

@@ -1,4 +1,4 @@
-"""Settings of Scrapy as settings of ours, and what cannot be mapped."""
+"""Settings of Scrapy as settings of ours, and settings that cannot be mapped."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PLAIN: dict[str, tuple[str, str]] = {
 _EXPORT = "items are stored in the database; write them to files with the command export"
 _CACHE = "pages are cached by `crawl --cache`"
 _PRIORITY = "a request that is sent again keeps its priority"
-# What has another way here.
+# Settings that have another way here.
 ELSEWHERE = {
     "FEEDS": _EXPORT,
     "FEED_URI": _EXPORT,
@@ -66,7 +66,7 @@ ELSEWHERE = {
     "ROBOTSTXT_PARSER": "robots.txt is read by Crawlframe",
     "ROBOTSTXT_USER_AGENT": "robots.txt is read for the name in USER_AGENT",
 }
-# Beginnings of names of which none has an effect, unless the whole name is known.
+# Prefixes of names without effect, unless the whole name is known.
 FAMILIES = {
     "AUTOTHROTTLE_": "Crawlframe finds the pace of a host itself",
     "DNS": "names are resolved by Crawlframe; see CRAWLFRAME_RESOLVER",
@@ -81,7 +81,7 @@ FAMILIES = {
     "TELNETCONSOLE_": "a node is controlled by the admin, the API and the commands",
 }
 _KNOWN = ("AUTOTHROTTLE_ENABLED", "FEED_EXPORT_ENCODING")  # of families; exports are UTF-8, too
-# What changes the fetch in a way that ours does not offer.
+# Settings that change the fetch in a way that ours does not offer.
 CANNOT = {
     "DOWNLOAD_BIND_ADDRESS": "the address to send from cannot be chosen",
 }
@@ -102,8 +102,8 @@ class Mapped:
 
 
 def merged(kind: Any, project: Settings) -> Settings:
-    """The settings of a project with those of a spider class and of add-ons; the same object if
-    there are none, for a copy takes 10 ms. Raises what add-ons raise."""
+    """The settings of a project, merged with a spider class and add-ons; the same object if there
+    are none, for a copy takes 10 ms. Raises errors of add-ons."""
     inherited: Any = Spider.update_settings
     own = getattr(kind.update_settings, "__func__", None) is not inherited.__func__
     if not own and not kind.custom_settings and not project.getdict("ADDONS"):
@@ -116,7 +116,7 @@ def merged(kind: Any, project: Settings) -> Settings:
 
 
 def mapped(settings: BaseSettings, spider: type) -> Mapped:
-    """The settings of one spider class, over those of its project."""
+    """The settings of one spider class, merged over its project's."""
     result = Mapped()
     ours = result.settings
     for name, (key, read) in _PLAIN.items():
@@ -148,7 +148,7 @@ def mapped(settings: BaseSettings, spider: type) -> Mapped:
         )
     elif not settings.getbool("DOWNLOAD_VERIFY_CERTIFICATES"):
         ours["tls"] = {ALL: {"verify": False}}
-    ours["repeated_segments"] = 0  # Scrapy follows what our budgets would drop
+    ours["repeated_segments"] = 0  # Scrapy follows links that our budgets would drop
     for name in settings:
         why = ignored(name)
         usual = getattr(defaults, name, None) or None
@@ -174,8 +174,8 @@ def ignored(name: str) -> str:
 
 
 def theirs(settings: SpiderSettings, names: Iterable[str]) -> dict[str, Any]:
-    """Settings of Scrapy for those of ours, of which ``names`` were chosen for one task. What
-    Scrapy has no setting for is left out. ``mapped`` reads the same values from them."""
+    """Settings of Scrapy for ours; ``names`` were chosen for one task. Settings that Scrapy lacks
+    are left out. ``mapped`` reads the same values from them."""
     found: dict[str, Any] = {}
     back = {ours: name for name, (ours, _) in _PLAIN.items()}
     for name in names:
@@ -188,8 +188,8 @@ def theirs(settings: SpiderSettings, names: Iterable[str]) -> dict[str, Any]:
             found["DOWNLOAD_DELAY"] = settings.min_delay if auto else settings.delay
         elif name == "concurrency":
             found["CONCURRENT_REQUESTS"] = found["CONCURRENT_REQUESTS_PER_DOMAIN"] = value
-        elif name == "ip_concurrency":
-            found["CONCURRENT_REQUESTS_PER_IP"] = value
+        elif name == "ip":
+            found["CONCURRENT_REQUESTS_PER_IP"] = value.concurrency
         elif name == "retries":
             found["RETRY_ENABLED"], found["RETRY_TIMES"] = value > 0, value
         elif name == "retry_statuses":
@@ -221,7 +221,7 @@ def _map_pace(settings: BaseSettings, spider: type, result: Mapped) -> None:
     if own and not _is_chosen(settings, "CONCURRENT_REQUESTS_PER_DOMAIN"):
         ours["concurrency"] = int(own)
     if per_ip := settings.getint("CONCURRENT_REQUESTS_PER_IP"):
-        ours["ip_concurrency"] = per_ip
+        ours["ip"] = {"concurrency": per_ip}
 
 
 def _map_answers(settings: BaseSettings, spider: type, ours: dict[str, Any]) -> None:

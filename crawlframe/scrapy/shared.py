@@ -1,4 +1,4 @@
-"""Shared state: what classes and modules keep in memory from task to task. The source of the
+"""Shared state: values that classes and modules keep in memory from task to task. The source of the
 functions that a spider reaches is compared with the values that their names have now."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _INERT = frozenset(
         "scrapy", "string", "structlog", "types", "typing", "uuid", "w3lib", "zoneinfo",
     }
 )  # fmt: skip
-# What only reads a container, as its method or with it as an argument.
+# Methods that only read a container, and functions that read it as an argument.
 _READING = frozenset(
     {
         "Counter", "FormRequest", "JsonRequest", "Request", "all", "any", "choice",
@@ -44,8 +44,8 @@ _source = functools.lru_cache(maxsize=1024)(ClassSource)
 
 
 def shared_by(classes: list[type]) -> list[str]:
-    """What the methods of these classes, the functions of their modules, and all that they call of
-    the authors', keep in memory: on classes, in modules, and in objects of other classes. One
+    """State that the methods of these classes, the functions of their modules, and the authors'
+    code that they call keep in memory: on classes, in modules, and in objects of other classes. One
     sentence for each name."""
     beside = (one for kind in classes for one in vars(sys.modules[kind.__module__]).values())
     plain = [one for one in beside if isinstance(one, FunctionType)]
@@ -63,7 +63,7 @@ def shared_by(classes: list[type]) -> list[str]:
 
 @functools.lru_cache(maxsize=4096)
 def methods_of(value: Any, kind: type | None = None) -> tuple[Method, ...]:
-    """The authors' function that a value is, or those of a class with its bases."""
+    """The authors' function behind a value, or the functions of a class with its bases."""
     if isinstance(value, type):
         parts = (part for base in value.__mro__[:-1] for part in vars(base).values())
         plain = (one for one in parts if callable(one) or hasattr(one, "__get__"))
@@ -80,7 +80,7 @@ def methods_of(value: Any, kind: type | None = None) -> tuple[Method, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def _read(function: FunctionType, kind: type | None) -> tuple[dict[Any, str], set[Method]]:
-    """What one function keeps, by file and name, and the functions that it reaches."""
+    """State that one function keeps, by file and name, and the functions that it reaches."""
     code = function.__code__
     file = code.co_filename
     node = _by_line(parsed(file)).get(code.co_firstlineno)
@@ -90,7 +90,7 @@ def _read(function: FunctionType, kind: type | None) -> tuple[dict[Any, str], se
     try:
         scope = _Scope(node, function, kind)
         changes, reached = [*scope.changes()], scope.reached
-    except Exception as error:  # of odd objects, when they are asked what they are
+    except Exception as error:  # of odd objects, when they are inspected
         changes = [(f"something ({error!r:.80})", code.co_firstlineno, False)]
     found = {
         (
@@ -104,7 +104,7 @@ def _read(function: FunctionType, kind: type | None) -> tuple[dict[Any, str], se
 
 @functools.lru_cache(maxsize=1024)
 def _by_line(tree: ast.Module) -> dict[int, ast.AST]:
-    """The functions of a module, by the first line of each, which may be that of a decorator."""
+    """The functions of a module, by the first line of each, which may be a decorator's."""
     kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     found = [node for node in ast.walk(tree) if isinstance(node, kinds)][::-1]  # the outer one wins
     return {
@@ -113,7 +113,7 @@ def _by_line(tree: ast.Module) -> dict[int, ast.AST]:
 
 
 class _Scope:
-    """One function, its names, and the functions that it reaches, known after ``changes``."""
+    """A function, its names, and the functions that it reaches, known after ``changes``."""
 
     def __init__(self, node: ast.AST, function: FunctionType, kind: type | None) -> None:
         self.reached = set[Method]()
@@ -144,7 +144,7 @@ class _Scope:
                     self._values[one.target.id] = next((x for x in many if not inert(x)), None)
 
     def changes(self) -> Iterator[tuple[str, int, bool]]:
-        """(name, line, whether it is certain) of what is changed, or may be."""
+        """(name, line, whether it is certain) of changed state, or possibly changed state."""
         for node in self._nodes:
             match node:
                 case ast.Name(id=name, ctx=ast.Store() | ast.Del()) if name in self._globals:
@@ -198,12 +198,12 @@ class _Scope:
             node = up
 
     def _is_mine(self, node: ast.AST) -> bool:
-        """Whether it is an attribute of self."""
+        """Whether an expression is an attribute of self."""
         owner = node.value if isinstance(node, ast.Attribute) else None
         return isinstance(owner, ast.Name) and owner.id == self._me != ""
 
     def _value(self, node: ast.AST) -> Any:
-        """What an expression refers to; None if that is nothing shared."""
+        """The object of an expression; None if it is not shared."""
         match node:
             case ast.Name(id=name):
                 if name in self._local or name == self._me:

@@ -1,9 +1,8 @@
 """PortedSpider: a spider of Scrapy as one of ours.
 
-The arguments of a Scrapy spider, which are text: the parameters of its ``__init__``, and what
-its methods read of ``self`` or ``kwargs`` though nothing sets it, and what its class has a value
-for.
-"""
+The arguments of a Scrapy spider, which are text: the parameters of its ``__init__``, names that its
+methods read of ``self`` or ``kwargs`` though nothing sets them, and names that its class has a
+value for."""
 
 from __future__ import annotations
 
@@ -40,13 +39,13 @@ _NAMES = frozenset(
 
 class PortedSpider(Spider):
     """Base of the classes that ``ported`` makes. An object has the Scrapy spider of its task in
-    ``_port``; methods that are looked up on it are callbacks that run those of that spider."""
+    ``_port``; methods that are looked up on it are callbacks that run that spider's."""
 
     scrapy_class: ClassVar[type]
     scrapy_settings: ClassVar[Settings]
     scrapy_source: ClassVar[ClassSource]
     scrapy_mapped: ClassVar[Mapped]
-    scrapy_state: ClassVar[list[str]]  # what is kept in memory, each with its place
+    scrapy_state: ClassVar[list[str]]  # state that is kept in memory, each with its place
 
     _port: Port | None = None
 
@@ -101,8 +100,8 @@ class PortedSpider(Spider):
 
 
 def ported(kind: type, settings: Settings) -> type[PortedSpider]:
-    """The class of ours for a spider class of Scrapy in a project with these settings. Raises what
-    its class methods raise."""
+    """The class of ours for a spider class of Scrapy in a project with these settings. Raises
+    errors of its class methods."""
     own = merged(kind, settings)
     source = ClassSource(kind)
     state = shared_by([kind, *components.load(own)])

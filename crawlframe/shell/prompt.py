@@ -19,7 +19,7 @@ Prompt = Callable[[dict[str, Any], str], None]
 def open_prompt(names: dict[str, Any], banner: str) -> None:
     """Opens the best prompt there is, with these variables, and returns when it is left."""
     prompt = _best_prompt()
-    # A callback may have been called by an event loop, in which no prompt could run its own.
+    # A callback may have been called by an event loop, where no prompt could run its own.
     loop = asyncio._get_running_loop()
     asyncio._set_running_loop(None)
     try:
@@ -95,7 +95,7 @@ def completer_of(names: dict[str, Any]) -> Callable[[str, int], str | None]:
 
 @contextlib.contextmanager
 def completion(complete: Callable[[str, int], str | None]) -> Iterator[None]:
-    """A context in which the tab key completes what ``input`` reads, where there is readline."""
+    """A context where the tab key completes the input of ``input``, if there is readline."""
     try:
         import readline
     except ImportError:
@@ -113,8 +113,8 @@ def completion(complete: Callable[[str, int], str | None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _terminal(source: int, target: int) -> Iterator[None]:
-    """A context in which standard input, output and errors are these descriptors of a terminal,
-    which are closed at its end. What is logged goes where it went."""
+    """A context where standard input, output and errors are these descriptors of a terminal, which
+    are closed at its end. Logs go to their former streams."""
     kept = [os.dup(0), os.dup(1)]
     streams = sys.stdin, sys.stdout, sys.stderr
     for number, descriptor in enumerate((source, target)):

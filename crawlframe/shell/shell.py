@@ -35,8 +35,7 @@ _here = False  # whether prompts may use the terminal of this process
 
 def view(response: Response) -> Path:
     """Opens the page in a browser, from a temporary file, and returns the path of that file. Links,
-    images and styles of an HTML page are those of its site. Without a display the path is
-    printed."""
+    images and styles of an HTML page lead to its site. Without a display the path is printed."""
     descriptor, name = tempfile.mkstemp(_suffix(response), "crawlframe-")
     with os.fdopen(descriptor, "wb") as file:
         file.write(_page(response) if response.kind == "html" else response.body)
@@ -48,16 +47,16 @@ def view(response: Response) -> Path:
 
 def inspect(response: Response | None = None) -> None:
     """Stops the callback, and opens a prompt with its variables: ``response``, ``request``,
-    ``spider``, ``view`` and all that it can see. Ctrl-D goes on.
+    ``spider``, ``view`` and all that it can see. Ctrl-D continues.
 
-    It works during ``manage.py crawl`` and ``manage.py parse`` in a terminal. Elsewhere nobody
-    could answer: it raises SpiderError at once."""
+    It works during ``manage.py crawl`` and ``manage.py parse`` in a terminal. Elsewhere there is no
+    terminal: it raises SpiderError at once."""
     stop(sys._getframe(1), "inspect", response)
 
 
 def stop(frame: FrameType, called: str, response: Response | None) -> None:
     """Opens the prompt with the variables of ``frame``. ``called``: name of the function that its
-    code called. Raises SpiderError where nobody could answer."""
+    code called. Raises SpiderError without a terminal."""
     names = {**frame.f_globals, **frame.f_locals, "view": view}
     spider = frame.f_locals.get("self")
     if isinstance(spider, Spider):
@@ -89,9 +88,8 @@ def allow_here() -> None:
 
 
 class _Distant(code.InteractiveConsole):
-    """A prompt whose terminal is that of another process. Lines of JSON go both ways: ``write``,
-    ``ask`` and ``found`` from here, ``line``, ``interrupt``, ``end`` and ``complete`` from
-    there."""
+    """A prompt on another process's terminal. Lines of JSON go both ways: ``write``, ``ask`` and
+    ``found`` from here, ``line``, ``interrupt``, ``end`` and ``complete`` from there."""
 
     def __init__(self, names: dict[str, Any], line: socket.socket) -> None:
         super().__init__(names)

@@ -81,8 +81,8 @@ def _misuse_of_follow(follow: Any, base: type[Any]) -> str:
 
 
 def _misuse_of_hook(name: str, hook: Any, own: Any) -> str:
-    """A method or an attribute may have had this name before it meant something. ``own``: that of
-    the base class."""
+    """The problem of a hook's method; "" if none. A method or an attribute may have had this name
+    before it meant something. ``own``: the hook of the base class."""
     if hook is own:
         return ""
     words = f"{name} is called with each response, as {name}(self, response)"

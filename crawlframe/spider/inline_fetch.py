@@ -1,4 +1,4 @@
-"""Inline: what fetches for a callback while it runs."""
+"""Inline: the client for a callback's fetches while it runs."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from crawlframe.base.stats import RUNNING, Owner
 
 
 class SpiderLog(logging.LoggerAdapter[logging.Logger]):
-    """The logger ``spider.NAME``. Messages begin with the task and the URL of the request that
-    runs; handlers find ``task``, ``spider``, ``url`` and ``rid`` in the record."""
+    """The logger ``spider.NAME``. Messages start with the task and the URL of the running request;
+    handlers find ``task``, ``spider``, ``url`` and ``rid`` in the record."""
 
     def __init__(self, spider: str, owner: Owner) -> None:
         super().__init__(logging.getLogger(f"spider.{spider}"))

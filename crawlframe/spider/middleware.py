@@ -18,8 +18,8 @@ class Middleware(Protocol):
     """A layer around the download, as listed in a spider's ``middlewares``."""
 
     async def fetch(self, request: Request, call_next: CallNext) -> Response:
-        """Returns the response to ``request``: that of ``await call_next(request)``, of another
-        request to the same host, or one of its own.
+        """Returns the response to ``request``: from ``await call_next(request)``, from another
+        request to the same host, or a response of its own.
 
         Raise ``Retry`` for another attempt, another FetchError to end the request by its name."""
         ...
@@ -34,13 +34,13 @@ class SyncMiddleware(Protocol):
 
 
 def name_of(middleware: object) -> str:
-    """The name of its class."""
+    """The name of a middleware's class."""
     kind = middleware if isinstance(middleware, type) else type(middleware)
     return kind.__qualname__
 
 
 def misuse_of(middlewares: Any) -> str:
-    """What is wrong with a spider's ``middlewares``; "" if nothing is."""
+    """The mistake in a spider's ``middlewares``; "" if none."""
     if not isinstance(middlewares, list | tuple):
         return (
             "middlewares must be a list of objects or classes, the outermost first, not "

@@ -1,4 +1,4 @@
-"""PageObjects: what callbacks ask for by type hint, made from the response. The classes are
+"""PageObjects: objects that callbacks ask for by type hint, made from the response. The classes are
 web-poet's; andi reads the type hints and finds the order in which to make them.
 
 Import this only when web_poet has been imported, as by a spider that has page objects."""
@@ -27,7 +27,7 @@ _UNAVAILABLE = {
 
 
 class PageObjects:
-    """Those of one spider object."""
+    """Page objects of one spider object."""
 
     def __init__(self, spider: Any) -> None:
         self._stats = web_poet.Stats(TaskStats(spider))
@@ -43,7 +43,7 @@ class PageObjects:
     def bind(
         self, callback: Callable[..., Any], response: Response, cb_kwargs: dict[str, Any]
     ) -> Callable[[], Any]:
-        """The call of a callback, which begins by making what it asks for. ``cb_kwargs`` win."""
+        """The call of a callback, which first makes its page objects. ``cb_kwargs`` win."""
         overrides: Mapping[Any, Any] = {}
         if self._overrides:
             overrides = web_poet.default_registry.overrides_for(response.url)
@@ -76,7 +76,7 @@ class PageObjects:
 
 
 class TaskStats(StatCollector):
-    """The counters of web-poet as those of the task."""
+    """The counters of web-poet as counters of the task."""
 
     def __init__(self, spider: Any) -> None:
         self._spider = spider
@@ -92,8 +92,8 @@ class TaskStats(StatCollector):
 
 
 class CheckedResponse(web_poet.HttpResponse):
-    """Shares the text and the selector of our response, and its refusal of pages that take too
-    long."""
+    """A response that shares the text and the selector of ours, and its refusal of pages that take
+    too long."""
 
     _ours: Response
 
@@ -123,9 +123,9 @@ class CheckedResponse(web_poet.HttpResponse):
 def plan_of(
     callback: Callable[..., Any], overrides: Mapping[Any, Any], given: int
 ) -> andi.Plan | None:
-    """How to make what a callback asks for, besides the first ``given`` parameters; None if that is
-    nothing. ``overrides``: page objects that replace others. Raises SpiderError if it asks for what
-    there is not."""
+    """The plan to make the page objects of a callback, for parameters after the first ``given``;
+    None if it has none. ``overrides``: page objects that replace others. Raises SpiderError for a
+    type that nothing provides."""
     try:
         ours = [*inspect.signature(callback).parameters][:given]
         plan = andi.plan(
@@ -158,7 +158,7 @@ def plan_of(
 
 
 def misuse_of(spider: type[Any]) -> str:
-    """What is wrong with what methods of a spider class ask for; "" if nothing is."""
+    """The first method of a spider class whose type hints nothing provides; "" if none."""
     for name, method in inspect.getmembers(spider, inspect.isfunction):
         try:
             plan_of(method, {}, given=2)  # self and the response

@@ -1,20 +1,21 @@
-"""Manners: the settings that say how a crawl treats its hosts and the nodes, and which of two is
-the rougher."""
+"""Politeness bounds: the settings that limit how roughly a crawl treats its hosts and the nodes,
+and their order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from crawlframe import gates
 from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.spider import BLOCKS
 
-AUTO_DELAY = 1.0  # seconds: where "auto" begins, and what a delay in its place must not be below
+AUTO_DELAY = 1.0  # seconds: the start of "auto", and the least delay in its place
 
 
 class Bound(NamedTuple):
-    """What a setting must be for a task that is no rougher than its spider. ``value`` of "subset",
+    """The bound of a setting for a task that is no rougher than its spider. ``value`` of "subset",
     "disjoint" and "superset" is a tuple; "max_or_zero" is for settings where 0 is no limit."""
 
     kind: Literal["min", "max", "max_or_zero", "subset", "disjoint", "superset", "fixed"]
@@ -23,7 +24,7 @@ class Bound(NamedTuple):
 
 def bounds(own: SpiderSettings) -> dict[str, Bound]:
     """The bounds of a spider, by setting. Those that are left out may have any value."""
-    found = {name: bound for name, rule in _RULES.items() if (bound := rule(getattr(own, name)))}
+    found = {name: bound for name, rule in _RULES.items() if (bound := rule(attrgetter(name)(own)))}
     if own.delay == "auto":
         found["delay"] = Bound("min", max(AUTO_DELAY, own.min_delay))
     return found
@@ -38,7 +39,8 @@ def rougher(own: SpiderSettings, asked: SpiderSettings) -> dict[str, Bound]:
             limits["min_delay"] = Bound("min", own.delay)
     else:
         limits.pop("min_delay", None)
-    return {name: bound for name, bound in limits.items() if not _fits(getattr(asked, name), bound)}
+    asks = {name: attrgetter(name)(asked) for name in limits}
+    return {name: bound for name, bound in limits.items() if not _fits(asks[name], bound)}
 
 
 def _fits(value: Any, bound: Bound) -> bool:
@@ -75,7 +77,7 @@ def _fixed_on(value: bool) -> Bound | None:
 
 
 def _no_more_blocks(handled: tuple[int, ...]) -> Bound:
-    """What a spider handles does not count as a block of its host."""
+    """A status that a spider handles does not count as a block of its host."""
     return Bound("disjoint", tuple(status for status in BLOCKS if status not in handled))
 
 
@@ -83,8 +85,8 @@ _RULES: dict[str, Callable[[Any], Bound | None]] = {
     "delay": lambda value: Bound("min", value),
     "min_delay": _min,
     "concurrency": _max,
-    "ip_concurrency": _max_or_zero,
-    "ip_delay": _min,
+    "ip.concurrency": _max_or_zero,
+    "ip.delay": _min,
     "host_page_limit": _max_or_zero,
     "host_byte_limit": _max_or_zero,
     "retries": _max,
@@ -99,16 +101,17 @@ _RULES: dict[str, Callable[[Any], Bound | None]] = {
     # More proxies are more requests to a host.
     "proxy": lambda value: Bound("fixed", value),
     "proxy_limits": lambda value: Bound("fixed", value),
-    # What a task may cost.
+    # The cost of a task.
     **dict.fromkeys(
         ("max_body", "max_parse", "max_file", "timeout", "file_timeout", "max_redirects",
-         "browser_settle", "near_limit"), _max,
+         "browser.settle", "near_duplicates.limit"), _max,
     ),
     **dict.fromkeys(
         ("page_limit", "byte_limit", "time_limit", "depth_limit", "layers", "links_per_page",
          "url_length", "repeated_segments", "query_permutations"), _max_or_zero,
     ),
-    "browser_block": lambda value: Bound("superset", value),
-    "near_within": lambda value: Bound("fixed", value),  # other spiders may compare with its pages
+    "browser.block": lambda value: Bound("superset", value),
+    # Other spiders may compare with its pages.
+    "near_duplicates.within": lambda value: Bound("fixed", value),
     **dict.fromkeys(gates.names(), lambda value: Bound("fixed", value) if value else None),
 }  # fmt: skip

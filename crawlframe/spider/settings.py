@@ -1,93 +1,100 @@
-"""SpiderSettings: what the ``settings`` of a spider may say."""
+"""SpiderSettings: the keys that ``settings`` of a spider may have."""
 
 from __future__ import annotations
 
-from typing import Literal
+from operator import attrgetter
+from typing import Any, Literal
 
 import msgspec
 
 from crawlframe import gates
+from crawlframe.base.limits import Budgets
+from crawlframe.base.ranks import Everyday, Tuning
 from crawlframe.identity.tls import Tls, check_tls
-from crawlframe.near.settings import NearSettings
+from crawlframe.proxies.selector import DIRECT, parse_selector
 from crawlframe.request.checks import wrong_in_head
+from crawlframe.spider.setting_tables import (
+    AddressSettings,
+    BrowserSettings,
+    NearSettings,
+    ReuseSettings,
+    by_part,
+)
 
 MAX_LAYERS = 1000  # the frontier distinguishes 4095 depths
 STORE_MISFIT = (
-    "max_age, conditional and skip_unchanged do not fit with middlewares, which may change what is "
-    "sent and received; leave one of the two out"
+    "reuse does not fit with middlewares, which may change what is sent and received; leave one of "
+    "the two out"
 )
 # Settings that may be 0, and that must be more.
-NOT_NEGATIVE = (
-    "min_delay", "browser_settle", "ip_concurrency", "ip_delay", "retries", "max_redirects",
-    "max_age",
-)  # fmt: skip
+NOT_NEGATIVE = ("min_delay", "retries", "max_redirects")
 POSITIVE = ("concurrency", "timeout", "max_body", "max_parse", "max_file", "file_timeout")
 
 
-class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The keys of a spider's ``settings``. Defaults are left out of what is published: older nodes
     refuse what they do not know."""
 
-    delay: float | Literal["auto"] = "auto"  # seconds between two requests to one host, all nodes
+    delay: Everyday[float | Literal["auto"]] = "auto"  # seconds between requests to a host
     min_delay: float = 0.0  # seconds: the least that "auto" chooses
-    concurrency: int = 8  # requests in flight per host, over all nodes
-    ip_concurrency: int = 0  # requests in flight per IP address, over all nodes; 0 = no limit
-    ip_delay: float = 0.0  # seconds between two requests to one IP address, over all nodes
+    concurrency: Everyday[int] = 8  # requests in flight per host, over all nodes
+    ip: AddressSettings = AddressSettings()
+    proxy: Everyday[str | None] = None  # "pool", "pool:<tags>" or a URL; None = no proxy
+    # Delay, concurrency and rate of a host hold for each proxy of the pool or for all together.
+    proxy_limits: Literal["each", "all"] = "each"
     window: str = ""  # requests go at this time of day only: "22:00-06:00 Europe/Berlin"
-    depth_limit: int = 0  # links followed from a start page; 0 = no limit
-    page_limit: int = 0  # requests admitted per task; 0 = no limit
+    depth_limit: Everyday[int] = 0  # links followed from a start page; 0 = no limit
+    page_limit: Everyday[int] = 0  # requests admitted per task; 0 = no limit
     # Links followed from a start page, all pages of one depth before those of the next; 0 = as they
     # are found.
     layers: int = 0
     pause_layers: bool = False  # the task is paused when a layer is done, until it is resumed
-    timeout: float = 30.0  # seconds for one fetch; a redirect is another one
-    retries: int = 2  # further attempts after a failed one
+    timeout: Everyday[float] = 30.0  # seconds for one fetch; a redirect is another one
+    retries: Everyday[int] = 2  # further attempts after a failed one
     retry_statuses: tuple[int, ...] = (408, 429, 500, 502, 503, 504, 522, 524)
     handle_statuses: tuple[int, ...] = ()  # statuses besides 2xx for which callbacks are called
-    headers: dict[str, str] = {}
-    user_agent: str | None = None
+    headers: Everyday[dict[str, str]] = {}
+    user_agent: Everyday[str | None] = None
     tls: dict[str, Tls] = {}  # by host, "*.domain" or "*": own issuers, certificate, verify = False
-    downloader: str = "curl"  # or "requests", "browser", or the name of a plug-in
+    downloader: Everyday[str] = "curl"  # or "requests", "browser", or the name of a plug-in
     # "auto": by the downloader first, and again by the browser if the page is incomplete.
     render: Literal["auto"] | None = None
-    # What a browser does not load.
-    browser_block: tuple[Literal["images", "fonts", "media", "trackers"], ...] = (
-        "images", "fonts", "media", "trackers",
-    )  # fmt: skip
-    # Seconds for which a loaded page may go on loading, if the request has no actions.
-    browser_settle: float = 2.0
-    browser_failure_pictures: bool = False  # keep a picture of the page if the request fails
+    browser: BrowserSettings = BrowserSettings()
     max_body: int = 32 << 20  # bytes, also after decompression
-    max_parse: float = 0.5  # seconds of CPU in which a parser must have read a page
+    max_parse: Tuning[float] = 0.5  # seconds of CPU in which a parser must have read a page
     # What css and xpath see: the tree of Scrapy, or that of browsers, which takes longer.
     selector_tree: Literal["libxml2", "browser"] = "libxml2"
     max_redirects: int = 10
     max_file: int = 1 << 30  # bytes of a saved file, as sent and after decompression
     file_timeout: float = 3600.0  # seconds for one fetch whose body is saved
-    cookies: bool = True
-    robots: bool = True  # obey the robots.txt of each host
+    cookies: Everyday[bool] = True
+    robots: Everyday[bool] = True  # obey the robots.txt of each host
     # What the pages are for: those that deny it end before the callback.
     purpose: Literal["search", "ai-input", "ai-train"] | None = None
-    obey_nofollow: bool = False  # do not follow what a page marks as nofollow
+    obey_nofollow: bool = False  # do not follow links that a page marks as nofollow
     obey_noindex: bool = False  # do not store items of pages that say noindex
-    # "template": what most pages of a host link to, such as its navigation, is followed once.
+    # "template": links of most pages of a host, such as its navigation, are followed once.
     denoise: Literal["template"] | None = None
     # Of the URLs that learned rules say are one page, the first one that is found is fetched.
     aliases: bool = False
     # "recorded": a new version of its code is refused if its recorded pages fail.
     check: Literal["recorded"] | None = None
-    keep: Literal["errors", "all", "none"] = "errors"  # of the pages that were fetched
+    # Of the pages that were fetched. "errors": all, if reuse or fetch_only needs them.
+    keep: Everyday[Literal["errors", "all", "none"]] = "errors"
     # If a callback raises, what it yielded before is kept; if something that it yields is refused,
     # the rest is.
     keep_partial: bool = False
     # Callbacks are not run: kept pages are parsed later. "start": the pages that start and sitemaps
-    # name; "links": also what they link to within allowed_domains.
+    # name; "links": also pages that they link to within allowed_domains.
     fetch_only: Literal["start", "links"] | None = None
-    max_age: float = 0.0  # seconds for which a page that any task has fetched is not fetched again
-    conditional: bool = False  # ask servers whether a page has changed since it was kept
-    skip_unchanged: bool = False  # do not run callbacks of pages that have not
-    # Part of the pages above which errors make a task failed; 0.5 = half, unset: that of the node.
-    failed_share: float | msgspec.UnsetType = msgspec.UNSET
+    reuse: Everyday[ReuseSettings] = ReuseSettings()
+    near_duplicates: NearSettings = NearSettings(action="off")
+    failed_share: float = 0.5  # part of the pages above which errors make a task failed
+
+    def by_part(self) -> dict[str, Any]:
+        """All values as JSON has them, tables by their parts."""
+        names = by_part(self.__struct_fields__)
+        return {name: msgspec.to_builtins(attrgetter(name)(self)) for name in names}
 
     @property
     def unverified(self) -> list[str]:
@@ -97,10 +104,21 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
     @property
     def uses_store(self) -> bool:
         """Whether pages that were kept spare fetches or callbacks."""
-        return bool(self.max_age or self.conditional or self.skip_unchanged)
+        return self.reuse != ReuseSettings()
+
+    @property
+    def kept(self) -> Literal["errors", "all", "none"]:
+        """Which pages are kept."""
+        needed = self.keep == "errors" and (self.uses_store or self.fetch_only)
+        return "all" if needed else self.keep
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.proxy is not None:
+            try:
+                msgspec.structs.force_setattr(self, "proxy", parse_selector(self.proxy))
+            except ValueError as error:
+                raise ValueError(f"proxy {error}") from None
         agent = {"User-Agent": self.user_agent} if self.user_agent else {}
         check_tls(self.tls)
         if problem := wrong_in_head(agent | self.headers, {}):
@@ -111,16 +129,22 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
                 gates.check(name, value)
         if self.pause_layers and not self.layers:
             raise ValueError("pause_layers needs layers: say how many, such as 3")
-        if self.fetch_only and self.keep != "all":
-            raise ValueError('fetch_only needs keep = "all", because its pages are parsed later')
-        if self.fetch_only and self.skip_unchanged:
-            raise ValueError("skip_unchanged needs what callbacks yield, and fetch_only runs none")
+        for name, needed in (("fetch_only", self.fetch_only), ("reuse", self.uses_store)):
+            if needed and self.keep == "none":
+                raise ValueError(f"{name} needs pages that are kept; leave keep out")
+        if self.fetch_only and self.reuse.skip_unchanged:
+            raise ValueError(
+                "reuse.skip_unchanged needs what callbacks yield, and fetch_only runs none"
+            )
         if self.fetch_only and self.render:
             raise ValueError('render = "auto" needs the items of a page, which fetch_only leaves')
         if self.purpose and not self.robots:
             raise ValueError("purpose needs robots, because robots.txt says what pages are for")
-        self._check_reuse()
-        if self.near_duplicates != "off" and self.render:
+        if self.uses_store and self.render:
+            raise ValueError('reuse does not fit with render = "auto"; leave one of them out')
+        if self.ip.limited and self.proxy not in (None, DIRECT):
+            raise ValueError("ip does not fit with a proxy, which makes the connections")
+        if self.near_duplicates.action != "off" and self.render:
             raise ValueError(
                 'near_duplicates does not fit with render = "auto", because it is not known yet '
                 "whether a page is complete when it is compared; leave one of them out"
@@ -140,17 +164,5 @@ class SpiderSettings(NearSettings, frozen=True, forbid_unknown_fields=True, omit
                 raise ValueError('min_delay belongs to delay = "auto"; leave one of the two out')
         if not 0 <= self.layers <= MAX_LAYERS:
             raise ValueError(f"layers must be from 0 to {MAX_LAYERS}; 0 follows links as they come")
-        if self.failed_share is not msgspec.UNSET and not 0 <= self.failed_share <= 1:
+        if not 0 <= self.failed_share <= 1:
             raise ValueError("failed_share must be from 0 to 1")
-
-    def _check_reuse(self) -> None:
-        """Checks the settings that use pages that were kept."""
-        for name in ("max_age", "conditional", "skip_unchanged"):
-            if not getattr(self, name):
-                continue
-            if self.keep != "all":
-                raise ValueError(
-                    f'{name} needs keep = "all", because it uses the pages that are kept'
-                )
-            if self.render:
-                raise ValueError(f'{name} does not fit with render = "auto"; leave one of them out')

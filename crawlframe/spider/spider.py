@@ -11,7 +11,6 @@ from typing import Any, ClassVar, get_type_hints
 
 import msgspec
 
-from crawlframe.base import scrapy_names
 from crawlframe.base.expect import Expect, expectation
 from crawlframe.base.limits import without_none
 from crawlframe.base.secret import Secret, convert, default_of, schema_of
@@ -29,11 +28,12 @@ from crawlframe.spider.checks import misuse_of
 from crawlframe.spider.inline_fetch import Inline
 from crawlframe.spider.log import SpiderLog
 from crawlframe.spider.middleware import Middleware, SyncMiddleware
+from crawlframe.spider.setting_tables import merged, wrong_names
 from crawlframe.spider.settings import STORE_MISFIT, SpiderSettings
 
 AnyMiddleware = Middleware | SyncMiddleware | type[Middleware] | type[SyncMiddleware]
 
-BLOCKS = (403, 429, 503)  # statuses by which a server turns a crawler away
+BLOCKS = (403, 429, 503)  # statuses of a server that turns a crawler away
 
 
 class Spider:
@@ -46,28 +46,26 @@ class Spider:
     ``requests_session(self)``, returning a requests.Session, to give the requests downloader
     adapters and auth plugins.
 
-    ``item`` is the class of the items: what is yielded becomes an object of it, with its types
-    checked and coerced. What does not fit is dropped and counted.
+    ``item`` is the class of the items: each yielded item becomes an object of it, with its types
+    checked and coerced. Items that do not fit are dropped and counted.
 
     ``middlewares`` are around the download, the outermost first: objects with a method ``fetch``,
-    or classes, of which each worker makes one object for a spider.
+    or classes; each worker makes one object of a class for a spider.
 
-    ``pipelines`` are what items pass through before they are stored, in order: functions
-    ``(item, response)``, or classes or objects with ``process_item(self, item, response)``, plain
-    or async. ``opened(self, task)`` is called once in each worker that takes up a task, before its
-    first callback there; ``task`` is a TaskInfo. ``closed(self, summary)`` is called once per task,
-    after everything else of it has ended, with a Summary; it may yield items. What a class declares
-    is inherited.
+    ``pipelines`` process items before they are stored, in order: functions ``(item, response)``, or
+    classes or objects with ``process_item(self, item, response)``, plain or async. ``opened(self,
+    task)`` is called once in each worker that takes up a task, before its first callback there;
+    ``task`` is a TaskInfo. ``closed(self, summary)`` is called once per task, after everything else
+    of it has ended, with a Summary; it may yield items. Declarations of a class are inherited.
 
     ``workers = 1``: all requests of a task run in one worker of the cluster at a time, for spiders
     that keep state on ``self``. When that worker dies, ends or is replaced by a reload, the next
-    one takes over, and ``self`` begins anew there.
+    worker takes over, and ``self`` starts anew there.
 
-    ``expect`` is an Expect: what the author expects of each run. With the setting ``render =
-    "auto"``, a page is rendered if an item lacks one of its fields, or one of ``item``.
+    ``expect`` is an Expect: the author's expectations of each run. With the setting ``render =
+    "auto"``, a page is rendered if an item lacks one of its fields, or a field of ``item``.
 
-    ``proxy`` is that of the requests that do not name one, as ``Request`` takes it; "": what the
-    settings say.
+    ``proxy`` of requests that do not name one, as ``Request`` takes it; "": as in the settings.
 
     ``revisit`` is a Revisit, or a dict of them by callback: when the spider is watched, pages are
     visited again."""
@@ -95,9 +93,9 @@ class Spider:
     def _make(
         cls, arguments: dict[str, Any], overrides: Mapping[str, Any] = MappingProxyType({})
     ) -> Spider:
-        """Returns the object of a task, with those of its arguments that are not parameters of
-        ``start``. ``arguments`` are all, and checked. ``overrides``: settings that the task has
-        instead of those of its spider, as they were given."""
+        """Returns the object of a task, with its arguments except the parameters of ``start``.
+        ``arguments`` are all, and checked. ``overrides``: the task's own settings, as they were
+        given."""
         made = cls()
         start = inspect.signature(cls.start).parameters
         for name, value in arguments.items():
@@ -106,7 +104,7 @@ class Spider:
         return made
 
     async def _release(self) -> None:
-        """Called when a worker lets go of the object."""
+        """Called when a worker closes the task of the object."""
 
     @cached_property
     def log(self) -> SpiderLog:
@@ -131,8 +129,8 @@ class Spider:
 
     def follow(self, request: Request, response: Response | None) -> Request | None:
         """Called with each request that ``start``, a callback or an errback yields: returns it, as
-        it is or changed, another one, or None to drop it. ``response`` is None in start, and where
-        the fetch brought none."""
+        it is or changed, another Request, or None to drop it. ``response`` is None in start, and
+        where the fetch brought none."""
         return request
 
     def importance(self, request: Request) -> float:
@@ -141,27 +139,27 @@ class Spider:
         return 1.0
 
     def is_blocked(self, response: Response) -> bool:
-        """Whether the server has turned the crawler away: a page of this kind is tried again, and a
-        host of which most pages are so is left alone for an hour. By default, by its status."""
+        """Whether the server has turned the crawler away: a blocked page is tried again, and a host
+        whose pages are mostly blocked is left alone for an hour. By default, by the status."""
         return response.status in BLOCKS
 
     def needs_browser(self, response: Response) -> bool:
         """With ``render = "auto"``, called with each plain page before its callback: whether the
-        page must be rendered. By default, what the callback yields decides."""
+        page must be rendered. By default, the callback's results decide."""
         return False
 
     def near_text(self, response: Response) -> str:
         """With ``near_duplicates``, called with each page before its callback: the text that is
-        compared with those of other pages; "" if the page is not compared. By default, what is
-        visible of an HTML page, without navigation, header, footer and asides; all of another text,
-        and nothing of other kinds."""
+        compared with other pages; "" if the page is not compared. By default, the visible text of
+        an HTML page, without navigation, header, footer and asides; all of another text, and
+        nothing of other kinds."""
         if response.kind == "html":
             return visible_text(response._utf8)
         return response.text if response.kind in ("text", "xml", "json") else ""
 
 
 class SpiderInfo(msgspec.Struct, frozen=True):
-    """What the service knows about a spider without importing it."""
+    """A spider's description, so that the service need not import it."""
 
     name: str
     doc: str
@@ -170,19 +168,19 @@ class SpiderInfo(msgspec.Struct, frozen=True):
     settings: SpiderSettings
     ends: bool = False  # it has `closed`: its tasks have a last request that runs it
     workers: int = 0  # 1: all requests of a task run in one worker of the cluster at a time
-    expect: Expect | None = None  # what its author expects of each run
+    expect: Expect | None = None  # expectations of each run
     revisit: dict[str, Revisit] = {}  # by callback; "*": all others
 
 
 def read_settings(spider: type[Spider]) -> SpiderSettings:
-    """Return the checked settings of a spider class, over those of its base classes. Raises
+    """Return the checked settings of a spider class, merged over its base classes' settings. Raises
     SpiderError."""
     given: dict[Any, Any] = {}
     for owner in reversed(spider.__mro__):
         own = vars(owner).get("settings", {})
         if not isinstance(own, Mapping):
             raise SpiderError(f"spider {spider.name!r}: settings must be a dict, not {own!r}")
-        given |= own
+        given = merged(given, own)
         proxy = vars(owner).get("proxy", "")
         if proxy != "" and not inspect.isroutine(proxy):  # else a callback of this name
             if "proxy" in own:
@@ -191,12 +189,12 @@ def read_settings(spider: type[Spider]) -> SpiderSettings:
                     "settings; leave one of the two out"
                 )
             given["proxy"] = DIRECT if proxy is None else proxy
-    if problem := scrapy_names.misuse_in_settings(given, SpiderSettings.__struct_fields__):
+    if problem := wrong_names(given, SpiderSettings.__struct_fields__):
         raise SpiderError(f"spider {spider.name!r}: settings: {problem}")
     try:
         given |= {key: str(value) for key, value in given.items() if isinstance(value, ProxyPool)}
         settings = msgspec.convert(without_none(given), SpiderSettings, strict=False)
-    except ValueError as error:  # msgspec's, or that of a ProxyPool
+    except ValueError as error:  # raised by msgspec or ProxyPool
         raise SpiderError(f"spider {spider.name!r}: settings: {error}") from None
     # Not where they are read that another node has published, which may have more plug-ins.
     if problem := misfit(settings.downloader):
@@ -223,7 +221,7 @@ def argument_type(
         if issubclass(owner, Spider)
         for field, hint in inspect.get_annotations(owner).items()
     ]
-    # What a base class declares as its own is no argument, though a spider gives it another hint.
+    # A ClassVar of a base class is no argument, though a spider gives it another hint.
     own = {field for field, hint in hinted if "ClassVar" in str(hint)}
     annotated = [field for field, _ in hinted if field not in own and not field.startswith("_")]
     hints = _hints(spider) if annotated else {}  # evaluating them takes its time
@@ -255,7 +253,7 @@ def argument_type(
 
 
 def describe(spider: type[Spider]) -> SpiderInfo:
-    """Return what the node publishes about a spider. Raises SpiderError if it breaks the
+    """Return a spider's description for nodes to publish. Raises SpiderError if it breaks the
     contract."""
     if problem := misuse_of(spider, Spider):
         raise SpiderError(f"spider {spider.name!r}: {problem}")
@@ -319,8 +317,8 @@ def build(
     complete: bool = True,
 ) -> tuple[Spider, dict[str, Any]]:
     """Return an instance with its class-level arguments set, and the keyword arguments of
-    ``start``. ``overrides``: settings of the task. Unless ``complete``, what is required and
-    missing stays missing.
+    ``start``. ``overrides``: settings of the task. Unless ``complete``, required arguments may be
+    missing.
 
     Raises ArgumentError naming the argument."""
     kind = argument_type(spider, None if complete else arguments)

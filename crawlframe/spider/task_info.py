@@ -1,4 +1,4 @@
-"""What spiders are passed about their task when it is opened and when it is closed."""
+"""Arguments of a spider's ``opened`` and ``closed``: its task, and the summary of it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class TaskInfo(NamedTuple):
 class Summary(NamedTuple):
     """How a task ended, as passed to ``closed``. ``outcome``: "finished", "finished_with_errors",
     "failed" or "cancelled"; ``reason`` explains it in a sentence, or is "". ``errors`` excludes
-    those that were ``cancelled``, and those ``excluded`` for politeness. ``stats`` and ``maxima``
-    are the counts of self.stats, by name."""
+    requests that were ``cancelled``, or ``excluded`` for politeness. ``stats`` and ``maxima`` are
+    the counts of self.stats, by name."""
 
     task: int
     spider: str

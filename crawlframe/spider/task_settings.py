@@ -1,4 +1,4 @@
-"""Overrides: settings that one task has instead of those of its spider."""
+"""Overrides: settings of one task that replace its spider's."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import Any
 
 import msgspec
 
-from crawlframe.base import scrapy_names
 from crawlframe.base.limits import without_none
 from crawlframe.errors import ArgumentError
-from crawlframe.near.settings import USUAL
-from crawlframe.proxies.settings import ProxySettings
 from crawlframe.request.checks import wrong_in_head
 from crawlframe.request.downloader_names import misfit
+from crawlframe.spider.setting_tables import flat, merged, wrong_names
 from crawlframe.spider.settings import SpiderSettings
 
 # Headers often carry secrets, which must not be in the row of a task.
@@ -26,28 +24,22 @@ FIXED = {
     "render": "render is set in the code of the spider, which says when a page is incomplete; set "
     'downloader to "browser" to render every page of this task',
 }
-OVERRIDABLE = tuple(
-    name
-    for name in sorted(
-        SpiderSettings.__struct_fields__, key=ProxySettings.__struct_fields__.__contains__
-    )
-    if name not in FIXED
-)
+OVERRIDABLE = tuple(name for name in SpiderSettings.__struct_fields__ if name not in FIXED)
 CEILING = 10**12  # of any number
 MOST_SECONDS = 10**9
-SECONDS = ("delay", "min_delay", "ip_delay", "timeout", "file_timeout", "time_limit")
+SECONDS = ("delay", "min_delay", "ip.delay", "timeout", "file_timeout", "time_limit")
 
 
 def overridden(settings: SpiderSettings, overrides: Mapping[str, Any]) -> SpiderSettings:
     """Returns the settings of a task. A ``delay`` in seconds replaces the spider's ``min_delay``,
-    too, and near_duplicates = "off" what belongs to it. Raises ArgumentError if there is no such
-    setting, a value is wrong, or two settings do not fit together."""
+    too. Raises ArgumentError if there is no such setting, a value is wrong, or two settings do not
+    fit together."""
     if not overrides:
         return settings
     for name in overrides:
         if name in FIXED:
             raise ArgumentError(f"settings of the task: {FIXED[name]}")
-    if problem := scrapy_names.misuse_in_settings(overrides, OVERRIDABLE):
+    if problem := wrong_names(overrides, OVERRIDABLE):
         raise ArgumentError(f"settings of the task: {problem}")
     values = without_none(overrides)
     for problem in impossible(values).values():
@@ -58,18 +50,16 @@ def overridden(settings: SpiderSettings, overrides: Mapping[str, Any]) -> Spider
     own = msgspec.to_builtins(settings)
     if values.get("delay", "auto") != "auto":
         own.pop("min_delay", None)
-    if values.get("near_duplicates") == "off":
-        own = {name: value for name, value in own.items() if name not in USUAL}
     try:
-        return msgspec.convert(own | values, SpiderSettings)
+        return msgspec.convert(merged(own, values), SpiderSettings)
     except msgspec.ValidationError as error:
         raise ArgumentError(f"settings of the task: {error}") from None
 
 
 def impossible(values: Mapping[str, Any]) -> dict[str, str]:
-    """Returns what the databases and the clients cannot take, by the name of the setting."""
+    """Returns values that databases and clients cannot take, as messages by setting."""
     found = {}
-    for name, value in values.items():
+    for name, value in flat(values).items():
         most = MOST_SECONDS if name in SECONDS else CEILING
         if isinstance(value, int | float) and not (math.isfinite(value) and value <= most):
             found[name] = f"{name} is {value}; it must be at most {most:,}"

@@ -47,7 +47,7 @@ class AccessToken:
     async def fetch(self, request: Request, call_next: CallNext) -> Response:
         """As in Middleware. Raises TokenRefused, and Retry while no token can be had."""
         inline = self._spider._inline
-        offline = inline is not None and inline.offline  # what answers needs no token
+        offline = inline is not None and inline.offline  # an offline client needs no token
         if offline or _asking.get() or not self._belongs(request):
             return await call_next(request)
         token = self._token or await self._renew(None)

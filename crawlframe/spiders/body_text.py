@@ -18,10 +18,10 @@ _GZIP = b"\x1f\x8b"
 
 class BodyText:
     """The text of a response in pieces, in bounded memory. A body that is a gzip file is unpacked
-    on the way. Its encoding is that of the response; invalid bytes become U+FFFD.
+    on the way. The encoding is the response's; invalid bytes become U+FFFD.
 
-    ``problem``: after the last piece, what is wrong with the gzip file, "" if nothing. Raises
-    BodyTooLarge if there is more than 1 GiB in it."""
+    ``problem``: after the last piece, the damage of the gzip file, "" if none. Raises BodyTooLarge
+    above 1 GiB."""
 
     def __init__(self, response: Response) -> None:
         self.problem = ""
@@ -52,7 +52,7 @@ class BodyText:
         body, start, size = self._response.body, 0, 0
         while body.startswith(_GZIP, start):
             member = zlib.decompressobj(zlib.MAX_WBITS | 16)
-            length = FIRST_PIECE  # many members may be tiny, and what is left of a piece is copied
+            length = FIRST_PIECE  # many members may be tiny, and the rest of a piece is copied
             while not member.eof:
                 packed = member.unconsumed_tail
                 if not packed:

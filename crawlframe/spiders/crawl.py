@@ -1,4 +1,4 @@
-"""CrawlSpider: follows the links of pages by rules, and calls a callback for what they lead to."""
+"""CrawlSpider: follows the links of pages by rules, and calls a callback for their pages."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ Method = Callable[..., Any] | str
 
 
 class Extractor(Protocol):
-    """What finds the links of a page, such as a LinkExtractor."""
+    """An object that finds the links of a page, such as a LinkExtractor."""
 
     def extract_links(self, response: Response) -> Iterable[Link]: ...
 
 
 class Rule:
-    """Which links of a page are followed, and what is called with the pages they lead to.
+    """A rule: the links of a page to follow, and the callback for the pages they lead to.
 
     ``link_extractor`` finds the links: a LinkExtractor, or any object with ``extract_links``; by
     default all links. ``callback`` and ``errback`` are methods of the spider, or their names;
     ``cb_kwargs`` are passed to the callback. ``follow``: whether the rules are applied to those
     pages, too; by default if there is no callback. ``process_links`` is called with the links of a
     page, and returns those to follow; ``process_request`` with each Request and the Response it was
-    found in, and returns it, another one, or None to drop it. Both are functions, or names of
+    found in, and returns it, another Request, or None to drop it. Both are functions, or names of
     methods of the spider."""
 
     def __init__(
@@ -58,9 +58,9 @@ class Rule:
 class CrawlSpider(Spider):
     """Follows the links of pages by its ``rules``.
 
-    Each page of ``start_urls`` goes to ``parse_start_url``; its links, and those of the pages
-    that a rule follows, are compared with the rules in order, and the first rule that matches a
-    link decides. ``parse`` applies the rules, and belongs to this class.
+    Each page of ``start_urls`` goes to ``parse_start_url``; its links, and links of pages that a
+    rule follows, are compared with the rules in order, and the first rule that matches a link
+    decides. ``parse`` applies the rules, and belongs to this class.
 
     Raises SpiderError when a class with wrong rules is defined."""
 

@@ -23,7 +23,7 @@ csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
 
 _HTML = ("html", "head", "body", "title", "meta", "script", "div", "p", "h1", "center")  # outermost
 
-# What Scrapy's feed spiders have, and what to do here.
+# Names of Scrapy's feed spiders, and their replacements.
 _OTHERS = {
     "iterator": "feeds are always read entry by entry; leave it out",
     "adapt_response": "write a middleware, or change response.body in a parse of your own",
@@ -32,7 +32,7 @@ _OTHERS = {
 
 
 class FeedSpider(Spider):
-    """What both kinds have in common."""
+    """The common base of both kinds."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -45,10 +45,10 @@ class XMLFeedSpider(FeedSpider):
     """Calls ``parse_node`` for each element of a feed, such as RSS, Atom or a list of products.
 
     ``itertag`` is the name of these elements; with the prefix of one of ``namespaces`` (prefix to
-    URI), only those of that namespace. Without, elements of any namespace are found, and the
+    URI), only elements of that namespace. Without, elements of any namespace are found, and the
     namespace of each is taken off it and what is inside it, so that ``node.css("title::text")``
-    works. Other prefixes that the feed declares, and those of ``namespaces``, work in XPath; name
-    those that not every feed declares.
+    works. Other prefixes that the feed declares, and prefixes of ``namespaces``, work in XPath;
+    name prefixes that not every feed declares.
 
     Feeds may be packed with gzip; they are read in bounded memory."""
 
@@ -167,7 +167,7 @@ class CSVFeedSpider(FeedSpider):
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """The names of the columns; those that occur before get a number: ``price``, ``price_2``."""
+    """The names of the columns; repeated names get a number: ``price``, ``price_2``."""
     found: dict[str, None] = {}
     count: Counter[str] = Counter()
     for name in names:

@@ -29,7 +29,7 @@ class JMESPath:
         self._expression = expression
 
     def find(self, data: Any) -> Any:
-        """What it selects, None if there is nothing. Raises SpiderError if the data do not fit."""
+        """The selected value, None if there is none. Raises SpiderError if data do not fit."""
         from jmespath.exceptions import JMESPathError
 
         try:
@@ -56,7 +56,7 @@ class JMESPath:
 
 
 def _names(node: Any) -> list[str]:
-    """The names of fields with which an expression begins."""
+    """The names of fields at the start of an expression."""
     if node["type"] == "field":
         return [node["value"]]
     parts = node["children"] if node["type"] == "subexpression" else node["children"][:1]

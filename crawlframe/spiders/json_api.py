@@ -25,15 +25,15 @@ class JSONSpider(Spider):
 
     ``items_path`` is the JMESPath of the items of a page; by default the page is a list of them.
     ``next_page`` says where the next page is: NextURL, LinkHeader, Cursor, PageNumber, Offset, or
-    an object of your own with their method ``after``; without it there is one page. The walk ends
-    where it says so; where ``stop_when``, a JMESPath, is true of a page; after ``max_pages``, an
-    argument of the task (counted as ``walks_cut`` in its stats); at a page with the items of the
-    one before (``repeated_pages``); and at one with a status that is handled but not 2xx. What is
-    there but cannot be read is an error. A request that the task has made is only made again where
-    the page itself says that it is the next one, so no walk goes in a circle.
+    an object of your own with a method ``after``; without it there is one page. The walk ends where
+    it says so; where ``stop_when``, a JMESPath, is true of a page; after ``max_pages``, an argument
+    of the task (counted as ``walks_cut`` in its stats); at a page with the items of the page before
+    (``repeated_pages``); and at a page with a status that is handled but not 2xx. Values that
+    cannot be read are an error. A request that the task has made is only made again where the page
+    itself says that it is the next, so no walk goes in a circle.
 
-    An API that gives out tokens: ``token_request`` returns the request that gets one. It is made
-    when the first token is needed, and again when a response has the status 401; the token is
+    An API that gives out tokens: ``token_request`` returns the request that gets a token. It is
+    made when the first token is needed, and again when a response has the status 401; the token is
     neither stored nor sent to other sites.
 
     Raises SpiderError when a class with a wrong path is defined."""
@@ -65,7 +65,7 @@ class JSONSpider(Spider):
             yield Request(url, headers=self.request_headers())
 
     def request_headers(self) -> Mapping[str, str]:
-        """Return the headers of the first requests; those of the following pages are the same."""
+        """Return the headers of the first requests, and of the following pages."""
         return {"Accept": "application/json"}
 
     def token_request(self) -> Request | None:
@@ -86,7 +86,7 @@ class JSONSpider(Spider):
         return {"Authorization": f"Bearer {token}"}
 
     def _layers(self) -> tuple[Any, ...]:
-        """The layers around the downloads of this object, inside of those of its class."""
+        """The layers around the downloads of this object, inside the layers of its class."""
         if type(self).token_request is JSONSpider.token_request:
             return ()
         return (AccessToken(self),)
@@ -107,7 +107,7 @@ class JSONSpider(Spider):
         items = self._items_of(response, data, page)
         digest = digest_of(items)
         request = self._next(response, data, items)
-        # A cursor may stay the same while pages go on; the next page is then asked for alike.
+        # A cursor may stay the same while pages continue; the next page is then asked for alike.
         again = request is not None and request.fingerprint() == response.request.fingerprint()
         if items and digest == before and (again or not getattr(self.next_page, "in_page", False)):
             if request is not None and getattr(self.next_page, "certain", False):

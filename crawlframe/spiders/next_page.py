@@ -15,14 +15,14 @@ from crawlframe.spiders.request_parameter import RequestParameter, Where
 
 
 class NextPage(Protocol):
-    """What finds the next page. It may have attributes that are true: ``certain``, if the API says
-    in so many words whether there is one, and ``in_page``, if a page that differs in nothing else
-    differs in this."""
+    """An object that finds the next page. It may have attributes that are true: ``certain``, if the
+    API says explicitly whether there is a next page, and ``in_page``, if pages may differ in this
+    alone."""
 
     def after(self, response: Response, data: Any, items: list[Any]) -> Request | None:
-        """Return the request for the page after ``response``, None if it is the last one. ``data``
-        is its JSON, and ``items`` those found in it. The request is that of the page, changed, so
-        that headers, body and options stay."""
+        """Return the request for the page after ``response``, None if it is the last. ``data`` is
+        its JSON, and ``items`` are found in it. The request is the page's, changed, so that
+        headers, body and options stay."""
 
 
 class NextURL:
@@ -99,8 +99,8 @@ class Connection(Cursor):
 
 
 class PageNumber:
-    """Pages are numbered; that of the first is ``first``, if its request does not say. ``last`` is
-    the JMESPath of the number of pages; without it, the first page without items is the end."""
+    """Pages are numbered; the first is ``first``, if its request does not say. ``last`` is the
+    JMESPath of the number of pages; without it, the first page without items is the end."""
 
     def __init__(
         self, parameter: str = "page", *, first: int = 1, last: str = "", where: Where = "query"
@@ -121,7 +121,7 @@ class PageNumber:
 
 
 class Offset:
-    """Pages begin at an offset, which grows by ``step``, or else by the number of items of the
+    """Pages start at an offset, which grows by ``step``, or else by the number of items of the
     page. ``total`` is the JMESPath of the number of items in all; without it, the first page
     without items is the end."""
 
@@ -154,14 +154,14 @@ class Offset:
 
 
 def shown(data: Any) -> str:
-    """What a page has, in a message."""
+    """The keys or values of a page, for a message."""
     keys = f"the keys {', '.join(sorted(data)[:20])}" if isinstance(data, dict) else repr(data)
     return keys[:500]
 
 
 def _at(response: Response, link: str) -> Request | None:
-    """The request of a page with another URL. What a site was given is for that site only: to
-    another origin go neither headers, cookies nor body."""
+    """The request of a page with another URL. Headers, cookies and body are for one site only:
+    another origin gets none of them."""
     url = join(response.url, link)
     if url is None:
         raise SpiderError(f"{response.url}: the next page is at {link!r}, which is no http(s) URL")

@@ -26,7 +26,7 @@ class RequestParameter:
         self.name, self.where = name, where
 
     def value_in(self, request: Request) -> Any:
-        """Its value in a request, None if it is not there. Text, unless it is in JSON."""
+        """The parameter's value in a request, None if it has none. Text, unless it is in JSON."""
         if self.where != "json":
             return dict(map(_read, self._pairs(request))).get(self.name)
         value: Any = _json_of(request)
@@ -35,7 +35,7 @@ class RequestParameter:
         return value
 
     def integer_in(self, request: Request, default: int) -> int:
-        """Its value as a number. Raises SpiderError if it is none."""
+        """The parameter's value as a number. Raises SpiderError if it is none."""
         value = self.value_in(request)
         number = default if value is None else whole_number(value)
         if number is None:
@@ -43,8 +43,8 @@ class RequestParameter:
         return number
 
     def set_in(self, request: Request, value: Any) -> Request:
-        """Return a copy of the request with this value. Raises SpiderError if the body is not what
-        ``where`` says."""
+        """Return a copy of the request with this value. Raises SpiderError if the body is not of
+        the type of ``where``."""
         if self.where == "json":
             return request.replace(body=self._changed_json(request, value))
         others = [pair for pair in self._pairs(request) if _read(pair)[0] != self.name]

@@ -1,5 +1,5 @@
-"""Results: what methods of a spider return, in any of the forms that a callback may have, as one
-stream."""
+"""Results: the return values of a spider's methods, in any of the forms that a callback may have,
+as one stream."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from crawlframe.request.request import Request
 def stream(
     results: Iterable[Any], *methods: Callable[..., Any]
 ) -> Generator[Any] | AsyncGenerator[Any]:
-    """Return the items and Requests of each of ``results``, which are what ``methods`` returned, in
+    """Return the items and Requests of each of ``results``, the return values of ``methods``, in
     their order. It is an async generator if one of ``methods`` is async."""
     if any(map(_is_async, methods)):
         return _stream_async(results)

@@ -56,11 +56,11 @@ class ListedRequest(Request):
 class SitemapSpider(Spider):
     """Asks for the pages that sitemaps list; nothing else of the site is needed to find them.
 
-    ``sitemap_urls`` are sitemaps, indexes of them, or files robots.txt, of which the sitemaps are
-    read. ``sitemap_rules`` are pairs of a regular expression and a callback: a page goes to that of
-    the first expression found in its URL, and is left out if there is none. Of the sitemaps in an
-    index, those are read whose URL matches one of ``sitemap_follow``. With
-    ``sitemap_alternate_links``, the same pages in other languages are asked for, too.
+    ``sitemap_urls`` are sitemaps, indexes of them, or robots.txt files, whose sitemaps are read.
+    ``sitemap_rules`` are pairs of a regular expression and a callback: a page goes to the callback
+    of the first expression found in its URL, and is left out if there is none. Sitemaps of an index
+    are read if their URL matches one of ``sitemap_follow``. With ``sitemap_alternate_links``, the
+    same pages in other languages are asked for, too.
 
     ``since`` is an argument of the task: a date, a time, or an age such as ``36h`` or ``7d``; pages
     and sitemaps that say that they have not changed since then are left out.
@@ -109,15 +109,16 @@ class SitemapSpider(Spider):
         return entries
 
     async def read_sitemap(self, response: Response, skip: int = 0) -> AsyncIterator[Request]:
-        """Yield the Requests for what a sitemap lists, after ``skip`` entries. One that has more
-        than 50,000 is fetched again for each further 50,000, so that memory stays bounded. A worker
-        reads one sitemap of a task at a time; one that waits too long is fetched again later."""
+        """Yield the Requests for the pages of a sitemap, after ``skip`` entries. A sitemap of more
+        than 50,000 entries is fetched again for each further 50,000, so that memory stays bounded.
+        A worker reads one sitemap of a task at a time; if one waits too long, it is fetched
+        again."""
         if urlsplit(response.request.url).path == "/robots.txt":
             text = read_text(response.body, response.headers.get("Content-Type", "")).text
             for url in Rules(origin_of(response.url), text).sitemaps:
                 yield self.sitemap_request(url)
             return
-        # What one leads to is in memory until it is recorded, so they take turns.
+        # The Requests of a sitemap are in memory until they are recorded, so sitemaps take turns.
         try:
             await asyncio.wait_for(self._turn.acquire(), TURN_TIMEOUT)
         except TimeoutError:

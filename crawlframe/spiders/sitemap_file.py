@@ -28,7 +28,7 @@ _ALTERNATE = "{http://www.w3.org/1999/xhtml}link"
 
 
 class Entry(NamedTuple):
-    """One entry of a sitemap. ``loc`` is its URL as written; ``lastmod`` as written, "" if there is
+    """An entry of a sitemap. ``loc`` is its URL as written; ``lastmod`` as written, "" if there is
     none; ``alternates`` are the URLs of the same page in other languages. ``is_sitemap``: it is
     another sitemap, not a page."""
 
@@ -40,7 +40,7 @@ class Entry(NamedTuple):
 
 class SitemapFile:
     """The entries of a sitemap in XML, or in text with one URL in each line; packed with gzip or
-    not. ``problem``: after the last entry, what is wrong with the file, "" if nothing."""
+    not. ``problem``: after the last entry, the damage of the file, "" if none."""
 
     def __init__(self, response: Response) -> None:
         self._url = response.url
@@ -55,7 +55,7 @@ class SitemapFile:
             yield None
 
     def __iter__(self) -> Iterator[Entry]:
-        """Yields what is left. Raises SpiderError if the file is no sitemap."""
+        """Yields the remaining entries. Raises SpiderError if the file is no sitemap."""
         for row in self._left:
             entry = Entry(row) if isinstance(row, str) else _entry(row)
             if entry is not None and "\ufffd" in entry.loc:  # not as it was written
@@ -108,12 +108,12 @@ def _entry(element: Any) -> Entry | None:
 
 
 def _text(element: Any) -> str:
-    """Of an element that contains nothing else."""
+    """The text of an element that contains nothing else."""
     return "" if len(element) else (element.text or "").strip()
 
 
 def _lines(text: Iterable[str]) -> Iterator[str]:
-    """The lines, without those that are too long for a location."""
+    """The lines, except lines that are too long for a location."""
     rest, too_long = "", False
     for piece in text:
         *lines, rest = (rest + piece).split("\n")
@@ -145,7 +145,7 @@ def since_when(text: str, now: datetime) -> datetime | None:
 
 def changed_since(lastmod: str, instant: datetime) -> bool:
     """Whether a page may have changed since then, by its ``lastmod``: also if that cannot be read,
-    and if it is a day in which the instant lies."""
+    and if it is a day that contains the instant."""
     try:
         return _instants(lastmod)[1] >= instant
     except ValueError:

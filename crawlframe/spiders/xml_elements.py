@@ -12,7 +12,7 @@ from crawlframe.spiders.xml_repair import CLOSERS, NAME, TAG, repaired
 # Characters of such an element, and without one. In memory, an element takes thirty times as much.
 MAX_BETWEEN = 16 << 20
 MAX_TAG = 1 << 20  # characters of a tag
-MAX_DEPTH = 64  # open elements of which the names are known
+MAX_DEPTH = 64  # open elements whose names are known
 MAX_TAGS = 200_000  # of an element that is repaired
 
 _DOCTYPE = r"<!DOCTYPE\s+(?P<type>[^\s\[>]*)[^\[>]*(?:\[(?P<subset>[^\]]{0,4096}+)\]\s*)?>"
@@ -26,9 +26,9 @@ class XmlElements:
     """The outermost elements with one of ``tags``, in their order, in bounded memory.
 
     ``tags`` are as lxml writes them: ``{namespace}name``, and ``{*}name`` for any namespace or
-    none. Each element is cut out of the text and parsed by itself, strictly; what is damaged in one
-    is text as it is written (xml_repair), and does not change another. One whose end is missing, or
-    that has more than MAX_BETWEEN characters, is left out; with as many between two, the file ends.
+    none. Each element is cut out of the text and parsed by itself, strictly; damaged markup in one
+    is text as it is written (xml_repair), and does not change another. An element without an end,
+    or with more than MAX_BETWEEN characters, is left out; with as many between two, the file ends.
     Nothing is loaded for entities. ``problem`` is the first damage, "" if there is none, and
     ``root`` the name of the outermost element. Both are known after the last element."""
 
@@ -43,7 +43,7 @@ class XmlElements:
         self._inside = re.compile(rf"(?P<opener>{_OPENERS})|{tag}")
         self._name = re.compile(rf"(?:[\w.-]+:)?(?:{names})")
         self._pieces = text
-        self._text, self._base = "", 0  # what is not done with, and its place in the file
+        self._text, self._base = "", 0  # the text that is not done with, and its place in the file
         self._at = self._last = 0  # places in the file: of the next tag, and of the last element
         self._begun: list[tuple[str, int]] = []  # elements that have not ended
         self._done: list[tuple[int, int]] = []
@@ -148,8 +148,8 @@ class XmlElements:
         return [self._text[start - self._base : end - self._base] for start, end in done]
 
     def _close(self, *, ended: bool) -> bool:
-        """Passes over a comment or the like; False if its end is not there yet. Without one, what
-        follows is read as if it had not begun."""
+        """Passes over a comment or the like; False if its end is not there yet. Without an end, the
+        rest is read as if the comment had not started."""
         closer, size = CLOSERS[self._opened], len(self._text)
         from_ = max(self._at, self._searched[closer]) - self._base
         if (place := self._text.find(closer, from_)) >= 0:
@@ -162,7 +162,7 @@ class XmlElements:
         return True
 
     def _step(self, tag: re.Match[str], start: int) -> None:
-        """Begins or ends an element; ``_done`` has those that are in no other that has ended."""
+        """Starts or ends an element; ``_done`` has elements that are in no other that has ended."""
         name = tag["name"]
         if not name:
             return

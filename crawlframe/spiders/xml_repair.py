@@ -1,5 +1,5 @@
-"""Repair of an XML element: what cannot be read as markup is text as it is written, so that nothing
-is lost, unlike with parsers that recover from errors by leaving out."""
+"""Repair of an XML element: unreadable markup is text as it is written, so that nothing is lost,
+unlike with parsers that recover from errors by leaving out."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _PREFIX = re.compile(r"(?:</?|\s)([^\W\d][\w.-]*):[\w.-]+(?=[\s/>=])")
 
 def repaired(source: str, entities: Mapping[str, str]) -> tuple[str, set[str]]:
     """The element with references for characters that are no markup: a lone "&" or "<", entities,
-    and tags without their counterpart; and the prefixes of names in it. ``entities``: those that
-    the file declares, besides those of HTML. A character that XML does not allow is U+FFFD."""
+    and tags without their counterpart; and the prefixes of names in it. ``entities``: declared by
+    the file, besides HTML's. A character that XML does not allow is U+FFFD."""
     parts: list[str] = []
     begun: list[tuple[str, int]] = []  # start tags, and where they are in ``parts``
     opened: Counter[str] = Counter()

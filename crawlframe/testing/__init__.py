@@ -1,4 +1,4 @@
-"""What the tests of spiders need: responses made by hand, and the engine of a worker that runs one
+"""Tools for tests of spiders: responses made by hand, and the engine of a worker that runs one
 callback. Nothing is fetched or stored; no server is needed."""
 
 from crawlframe.testing.result import Result

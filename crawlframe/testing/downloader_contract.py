@@ -1,4 +1,4 @@
-"""What every downloader must do, as tests that anybody can run against their own:
+"""The contract of downloaders, as tests for your own downloader:
 
     from crawlframe.testing.downloader_contract import DownloaderContract
 
@@ -49,7 +49,7 @@ class DownloaderContract(ProxyContract):
     """Override ``make``. ``names_errors`` is False for one that cannot tell a response that is no
     HTTP from a broken connection."""
 
-    # -- what is sent and received ----------------------------------------------------------------
+    # -- requests and responses -------------------------------------------------------------------
 
     def test_a_response_has_status_headers_and_body(self) -> None:
         with HostileServer() as server:

@@ -195,7 +195,7 @@ BROKEN = frozenset({"/cut", "/cut-chunk", "/garbage", "/nothing"})
 
 
 def _context() -> ssl.SSLContext:
-    """With a certificate that nobody has signed."""
+    """A TLS context with a certificate that no authority has signed."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "certificate.pem"

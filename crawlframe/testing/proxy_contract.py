@@ -1,8 +1,7 @@
-"""What every downloader must do about proxies: go through them, or send nothing.
+"""The contract of downloaders about proxies: go through them, or send nothing.
 
 An HTTP proxy on loopback with credentials, which may be dead or refuse, for tests of
-downloaders.
-"""
+downloaders."""
 
 from __future__ import annotations
 
@@ -50,7 +49,7 @@ USER, PASSWORD = "ann", "p@ss:w/rd %41"
 
 
 class Opened(NamedTuple):
-    """A downloader: its transfers, and what ends it."""
+    """A downloader: its transfers, and the function that closes it."""
 
     transfer: Callable[[Journey], Awaitable[Answer]]
     close: Callable[[], Awaitable[None]]
@@ -68,7 +67,7 @@ class ContractHarness:
         raise NotImplementedError
 
     def open(self, allow: tuple[Network, ...], concurrency: int) -> Opened:
-        """Returns one that may connect to public addresses and those of ``allow``."""
+        """Returns a downloader that may connect to public addresses and to ``allow``."""
         plug_in = self.make(concurrency)
         made = Plugged("tested", plug_in, AddressGuard(allow), Names())
         return Opened(made.transfer, made.close, getattr(plug_in, "proxy_schemes", ()))
@@ -193,9 +192,9 @@ class ProxyContract(ContractHarness):
 
 
 class ContractProxy(ThreadingTCPServer):
-    """Use it as a context manager. ``uses`` counts what it was asked for: ``CONNECT host:port`` and
-    ``GET http://…``; those without the right credentials are counted as ``407``. ``refusal``: the
-    status with which it answers CONNECT. ``silent``: it closes each connection at once."""
+    """Use it as a context manager. ``uses`` counts requests: ``CONNECT host:port`` and ``GET
+    http://…``; requests without the right credentials are counted as ``407``. ``refusal``: the
+    status of its answers to CONNECT. ``silent``: it closes each connection at once."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -217,11 +216,11 @@ class ContractProxy(ThreadingTCPServer):
         self._thread.join(30)
 
     def proxy(self, password: str = PASSWORD) -> ChosenProxy:
-        """It, as an operator has entered it."""
+        """This proxy, as an operator has entered it."""
         return ChosenProxy(1, "http", "127.0.0.1", self.server_address[1], USER, Secret(password))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that go away are no news."""
+        """Clients that disconnect are no error."""
 
 
 class _Handler(StreamRequestHandler):
@@ -233,7 +232,7 @@ class _Handler(StreamRequestHandler):
                 pass
 
     def _serve(self) -> bool:
-        """Answers one request. Returns whether another one may follow."""
+        """Answers a request. Returns whether another may follow."""
         lines = []
         while line := self.rfile.readline().rstrip(b"\r\n"):
             lines.append(line)

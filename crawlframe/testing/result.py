@@ -1,4 +1,4 @@
-"""Result: what one run of a callback led to."""
+"""Result: the results of one run of a callback."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ _ENDS = {Verdict.DONE: "done", Verdict.ERROR: "error"}
 
 @dataclass(frozen=True)
 class Result:
-    """What a node would have stored, and how the request ended.
+    """The results that a node would have stored, and how the request ended.
 
-    ``items`` are as they are stored: decoded JSON, after the pipelines. ``requests`` are those that
-    would be queued, as a node decodes them, without those that ``follow``, ``allowed_domains`` and
-    limits such as ``depth_limit`` dropped, each once. ``dropped`` has the number of items that
-    pipelines or ``obey_noindex`` dropped, or that are not what the spider's ``item`` says, by
-    reason; ``unfollowed`` the number of links that limits or ``obey_nofollow`` dropped, by reason;
-    ``stats`` and ``maxima`` what self.stats counted, by name.
-    ``proxies`` are those for the pool.
-    ``closing`` is the reason of CloseTask, "" if it was not raised.
+    ``items`` are as they are stored: decoded JSON, after the pipelines. ``requests`` would be
+    queued, as a node decodes them, each once, without requests that ``follow``, ``allowed_domains``
+    and limits such as ``depth_limit`` dropped. ``dropped`` has the number of items that pipelines
+    or ``obey_noindex`` dropped, or that do not fit the spider's ``item``, by reason; ``unfollowed``
+    the number of links that limits or ``obey_nofollow`` dropped, by reason; ``stats`` and
+    ``maxima`` the counts of self.stats, by name. ``proxies`` are for the pool. ``closing`` is the
+    reason of CloseTask, "" if it was not raised.
 
     ``end`` is "done", "error" or "retry". Unless it is "done", ``reason`` is the word for the
-    ledger, such as "http_404", ``detail`` says more, and nothing is kept but what an errback
-    yielded. ``delay`` is the number of seconds until the next try."""
+    ledger, such as "http_404", ``detail`` says more, and only an errback's results are kept.
+    ``delay`` is the number of seconds until the next try."""
 
     items: list[Any]
     requests: list[Request]

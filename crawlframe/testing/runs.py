@@ -44,26 +44,25 @@ def run(
     download: Download | None = None,
     attempts: int = 0,
 ) -> Result:
-    """Run one method of a spider with the engine of a worker, and return what it led to.
+    """Run one method of a spider with the engine of a worker, and return its results.
 
-    ``got`` decides what runs: for a Response it is the callback; for a Request, too, after
+    ``got`` chooses the method: for a Response it is the callback; for a Request, too, after
     ``download`` has returned the response; for a FetchError the errback; for a Summary ``closed``;
-    without any ``start``. ``callback`` is a method of the spider or its name; by default it is that
-    of the request. ``opened`` of the spider and ``open`` of its pipelines run before, as in each
-    worker.
+    without any ``start``. ``callback`` is a method of the spider or its name; by default the
+    request's. ``opened`` of the spider and ``open`` of its pipelines run before, as in each worker.
 
-    ``spider`` is a class, or an object on which attributes were set. ``arguments`` are those of the
-    task; required ones may be missing. ``middlewares`` and ``pipelines`` say whether those of the
-    spider run. ``download`` takes a Request and returns a Response or raises FetchError; it may be
-    async. Redirects are followed as a node does it: ``download`` is called for each target, unless
-    the request has ``redirects=0``. ``attempts`` is the number of tries that failed before; with a
+    ``spider`` is a class, or an object on which attributes were set. ``arguments``: of the task;
+    required ones may be missing. ``middlewares`` and ``pipelines``: whether the spider's run.
+    ``download`` takes a Request and returns a Response or raises FetchError; it may be async.
+    Redirects are followed as a node does it: ``download`` is called for each target, unless the
+    request has ``redirects=0``. ``attempts`` is the number of tries that failed before; with a
     status of 429 or 503, how often the host refused it.
 
-    Raises what the author's code raises, as it is. Raises SpiderError for what a node would refuse
-    or park, such as a Request that names no method of the spider; BadRequest for one that cannot be
-    stored; ArgumentError; TypeError for inputs that do not fit together, such as a Response that
-    redirects, without the one of its target; and RuntimeError in an
-    event loop: use ``await asyncio.to_thread(run, ...)`` there."""
+    Raises errors of the author's code, as they are. Raises SpiderError where a node would refuse or
+    park, such as for a Request that names no method of the spider; BadRequest for a Request that
+    cannot be stored; ArgumentError; TypeError for inputs that do not fit together, such as a
+    Response that redirects, without its target's Response; and RuntimeError in an event loop: use
+    ``await asyncio.to_thread(run, ...)`` there."""
     __tracebackhide__ = True  # in pytest
     _refuse_event_loop()
     request, download = _input(got, callback, download)
@@ -121,8 +120,8 @@ class Given(Downloader):
 def _input(
     got: object, callback: Callback | None, download: Download | None
 ) -> tuple[Request | Summary | None, Download | None]:
-    """Returns what runs, and the download that it gets its response from. Raises TypeError for
-    inputs that do not fit together."""
+    """Returns the request or summary to run, and the download for its response. Raises TypeError
+    for inputs that do not fit together."""
     __tracebackhide__ = True
     match got:
         case Response():

@@ -60,8 +60,7 @@ class _NothingKnown(RenderSource):
 
 class Trial:
     """Runs the methods of one spider: of a class, or of an object on which attributes were set.
-    ``downloader`` fetches the pages. ``arguments`` are those of the task; required ones may be
-    missing."""
+    ``downloader`` fetches the pages. ``arguments``: of the task; required ones may be missing."""
 
     def __init__(
         self,
@@ -92,9 +91,9 @@ class Trial:
         self._crawl: TaskCrawl | None = None
 
     def run(self, got: Request | Summary | None, attempts: int = 0) -> Result:
-        """Returns what a Request led to; or ``closed``, for a Summary; or ``start``, for None.
-        ``attempts`` is the number of tries that failed before. Raises what the author's code
-        raised, SpiderError for what a node would park, and BadRequest for a Request that cannot be
+        """Returns the results of a Request; or of ``closed``, for a Summary; or of ``start``, for
+        None. ``attempts`` is the number of tries that failed before. Raises errors of the author's
+        code, SpiderError where a node would park, and BadRequest for a Request that cannot be
         stored."""
         __tracebackhide__ = True  # in pytest
         self._failures.clear()
@@ -122,8 +121,7 @@ class Trial:
         return bool(self._failures)
 
     def task(self) -> OneTask:
-        """Returns the task of the spider, in which several requests can be run one after the
-        other."""
+        """Returns the task of the spider, which can run several requests one after the other."""
         return OneTask(
             *(self._spec, self._make, self._downloader, self._settings),
             failed=self._failures.append,
@@ -254,8 +252,8 @@ def make_summary(**fields: Any) -> Summary:
 
 
 class OneTask(TaskSource):
-    """Runs requests of one task. ``spec``, ``cookies`` and ``summary`` are what a worker would load
-    from the database and Redis; they can be changed between two runs."""
+    """Runs requests of one task. A worker would load ``spec``, ``cookies`` and ``summary`` from the
+    database and Redis; they can be changed between two runs."""
 
     def __init__(
         self,

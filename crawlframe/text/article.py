@@ -1,4 +1,4 @@
-"""Article: the main text of a page without what surrounds it, and who wrote it when."""
+"""Article: the main text of a page, without its surroundings; its authors and its date."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class ArticlePage(Protocol):
 
 
 class Article:
-    """The article of a page, extracted on first use, and once; empty for what is not HTML.
+    """The article of a page, extracted on first use, and once; empty if the page is not HTML.
 
-    A plain callback that reads ``response.article`` runs in a thread. An async one awaits it, and
-    then reads what it needs: ``article = await response.article``. Raises TooDeep and TooComplex as
-    ``Response.soup`` does, and ConfigError without the extra ``crawlframe[text]``."""
+    A plain callback that reads ``response.article`` runs in a thread. An async callback awaits it,
+    and then reads its attributes: ``article = await response.article``. Raises TooDeep and
+    TooComplex as ``Response.soup`` does, and ConfigError without the extra ``crawlframe[text]``."""
 
     def __init__(self, page: ArticlePage) -> None:
         self._page = page
@@ -71,7 +71,7 @@ class Article:
 
     @property
     def title(self) -> str | None:
-        """As the page states it, in its metadata or its heading."""
+        """The title in the page's metadata or its heading."""
         return self._extracted.title
 
     @property
@@ -81,7 +81,7 @@ class Article:
 
     @property
     def date(self) -> datetime.date | None:
-        """The day on which it was published."""
+        """The day of publication."""
         return self._extracted.date
 
     @cached_property
@@ -99,7 +99,7 @@ class Article:
     @cached_property
     def fast_text(self) -> str:
         """The main text by a method that takes a tenth of the time and is coarser. Made for hashes
-        by which pages that are nearly the same are found."""
+        that find pages that are nearly the same."""
         if self._page.kind != "html":
             return ""
         _ = self._page.tree  # raises if the parser, which is the same, would take too long
@@ -120,7 +120,7 @@ class Article:
 
     @property
     def _latest(self) -> datetime.date:
-        """The day of the response. A later date on the page is not that of its publication."""
+        """The day of the response. A later date on the page is not its date of publication."""
         try:
             sent = parsedate_to_datetime(self._page.headers["Date"])
             return sent.astimezone(datetime.UTC).date()

@@ -1,4 +1,4 @@
-"""Extracted: what one extraction finds in a page."""
+"""Extracted: the results of one extraction from a page."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from crawlframe.errors import TooComplex, TooDeep
 from crawlframe.markup.structured_data import decoded_block
 from crawlframe.text.extracted import Extracted
 
-# What it would log of each page that has no article.
+# These libraries would log each page that has no article.
 for _library in ("trafilatura", "htmldate", "courlan"):
     if logging.getLogger(_library).level == logging.NOTSET:
         logging.getLogger(_library).setLevel(logging.CRITICAL)
@@ -110,8 +110,8 @@ def _shorten_metadata(tree: Any) -> None:
 
 
 def _repair_json(tree: Any) -> None:
-    """Leaves only blocks of JSON that are JSON. Regular expressions look for what they need in the
-    others, and never end with some."""
+    """Leaves only blocks of JSON that are JSON. Regular expressions search other blocks, and never
+    end with some."""
     for script in tree.iter("script"):
         if not script.text or "json" not in (script.get("type") or "").lower():
             continue

@@ -1,4 +1,4 @@
-"""OFFLOAD: where what computes for long runs, so that the event loop continues meanwhile."""
+"""OFFLOAD: where long computations run, so that the event loop continues meanwhile."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any
 
-# In a worker: the threads of its callbacks, in which those that compute take turns.
+# In a worker: the threads of its callbacks, where computing callbacks take turns.
 OFFLOAD: ContextVar[Callable[[Callable[[], Any]], Awaitable[Any]]] = ContextVar(
     "offload", default=asyncio.to_thread
 )

@@ -1,5 +1,5 @@
-"""Where segments are, and reading them from there: a directory that all nodes share, or the only
-node uses, or a bucket, into which each node uploads what it has finished."""
+"""Archive of segments, and reading from it: a directory that all nodes share, or that the only node
+uses, or a bucket that each node uploads its finished segments to."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FILES = 32  # that are kept open
 GAP = 1 << 18  # bytes between two records that are fetched together
 RUN = 8 << 20  # bytes of records that are fetched together
 UPLOAD_AGE = 300.0  # seconds that a segment is written to, if it is to be uploaded
-UPLOADED_BY = 3600.0  # seconds after its begin, when a segment that is not there is missed
+UPLOADED_BY = 3600.0  # seconds after its start, when a missing segment is reported
 
 
 class Archive(Protocol):
@@ -40,11 +40,11 @@ class Archive(Protocol):
 
     @property
     def address(self) -> str:
-        """Where it is, for messages."""
+        """The address of the archive, for messages."""
 
     @property
     def directory(self) -> Path:
-        """Where the workers of this node write."""
+        """The directory where the workers of this node write."""
 
     @property
     def uploads(self) -> bool:
@@ -59,7 +59,7 @@ class Archive(Protocol):
         PageDamaged."""
 
     def read_all(self, places: Collection[CapturePlace]) -> dict[CapturePlace, StoredRecord]:
-        """The same of several, in less time if they are close to each other."""
+        """As ``read`` for several places, in less time if they are close to each other."""
 
     def read_here(self, place: CapturePlace) -> StoredRecord | None:
         """As ``read``; None if another machine has to be asked."""
@@ -69,7 +69,7 @@ class Archive(Protocol):
 
     def upload(self) -> list[str]:
         """Brings the finished segments of this node to where all nodes can read them. Returns the
-        names of those that were not there."""
+        names of new ones."""
 
     def size(self, segment: str) -> int | None:
         """The bytes of a segment of this node where all nodes can read it, 0 if it is gone; None
@@ -213,7 +213,7 @@ class S3Archive:
         return None if member is None else record_of(member, place)
 
     def _fetch(self, places: Sequence[CapturePlace]) -> dict[CapturePlace, StoredRecord]:
-        """Of places in the same segment, in order, all at once."""
+        """Fetches places in the same segment, in order, all at once."""
         segment, start, _ = places[0]
         with self._client.named_errors():
             try:

@@ -23,7 +23,7 @@ WARC, INDEX = "data.warc.gz", "index.cdx.gz"
 
 
 def warc_of(captures: Iterable[Capture], name: str, software: str) -> Iterator[bytes]:
-    """A WARC file of this name. Raises what ``captures`` raises."""
+    """A WARC file of this name. Raises errors of ``captures``."""
     out = _Output()
     out.write(compress(of_file(name, software, time.time()).parts()))
     for capture in captures:
@@ -34,7 +34,7 @@ def warc_of(captures: Iterable[Capture], name: str, software: str) -> Iterator[b
 
 
 def wacz_of(captures: Iterable[Capture], name: str, software: str) -> Iterator[bytes]:
-    """A WACZ file. ``name``: its title, without a suffix. Raises what ``captures`` raises."""
+    """A WACZ file. ``name``: its title, without a suffix. Raises errors of ``captures``."""
     out = _Output()
     files: list[dict[str, Any]] = []
     with (
@@ -101,7 +101,7 @@ class _Output:
 
 class _Entry:
     """A file of the ZIP, which is not compressed, so that parts of it can be read. When it is
-    complete, ``files`` has what the package says of it."""
+    complete, ``files`` has its entry for the package."""
 
     def __init__(self, archive: zipfile.ZipFile, path: str, files: list[dict[str, Any]]) -> None:
         self.size = 0
@@ -127,7 +127,7 @@ class _Entry:
 
 
 def _is_page(capture: Capture) -> bool:
-    """Whether it is for people to begin with."""
+    """Whether it is a page where a reader starts."""
     kind = next((value for name, value in capture.headers if name.lower() == "content-type"), "")
     return capture.status == 200 and kind.lower().startswith(("text/html", "application/xhtml"))
 

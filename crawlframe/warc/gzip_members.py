@@ -33,7 +33,7 @@ class Member(NamedTuple):
 
 
 def compress(parts: Iterable[bytes]) -> bytes:
-    """One member, of all parts."""
+    """Returns one member, of all parts."""
     stream = deflate.compressobj(LEVEL, zlib.DEFLATED, GZIP)
     # In one piece: each call has an output buffer of its own.
     member: bytes = stream.compress(b"".join(parts)) + stream.flush()
@@ -41,7 +41,7 @@ def compress(parts: Iterable[bytes]) -> bytes:
 
 
 def decompress(member: bytes) -> bytes:
-    """Raises one of INVALID for what is not exactly one member."""
+    """Raises one of INVALID unless the data are exactly one member."""
     stream = _decompressor()
     data: bytes = stream.decompress(member)
     if not stream.eof:
@@ -77,8 +77,8 @@ def members(file: BinaryIO, *, keep: bool = True) -> Iterator[Member]:
 
 
 def next_member(file: BinaryIO, offset: int, begins: bytes) -> int:
-    """The offset of the first complete member behind ``offset`` whose data begin so; -1 if there is
-    none. Raises OSError."""
+    """The offset of the first complete member behind ``offset`` whose data start with ``begins``;
+    -1 if there is none. Raises OSError."""
     while (offset := _find(file, offset + 1)) >= 0:
         file.seek(offset)
         member = next(members(file), None)
@@ -88,7 +88,7 @@ def next_member(file: BinaryIO, offset: int, begins: bytes) -> int:
 
 
 def _find(file: BinaryIO, offset: int) -> int:
-    """The offset of the next bytes that could begin a member; -1 if there are none."""
+    """The offset of the next possible start of a member; -1 if there is none."""
     file.seek(offset)
     kept = b""
     while piece := file.read(INPUT):

@@ -1,4 +1,4 @@
-"""Reads records: one by its place, or those of a file in order, also of files that others wrote."""
+"""Reads records: one by its place, or all of a file in order, also of files by other programs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _BODIES = ("response", "resource")
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
     """A record. ``kind`` is its WARC-Type; names of ``fields`` are in lower case. ``status`` and
-    ``headers`` are those of the HTTP message in it, 0 and () without; of headers that describe the
-    body as it was sent, those that came. ``payload`` is what follows them."""
+    ``headers`` belong to the HTTP message in it, 0 and () without; headers that describe the body
+    as it was sent are as received. ``payload`` follows them."""
 
     offset: int
     length: int
@@ -91,7 +91,7 @@ def _message(block: bytes) -> tuple[int, Headers, bytes]:
 
 
 def _received(headers: list[tuple[str, str]]) -> Headers:
-    """The headers as they came, from those that are stored."""
+    """The headers as received, from the stored ones."""
     if not headers or headers[-1][0] != "Content-Length":
         return tuple(headers)
     return tuple((name.removeprefix(ORIGINAL), value) for name, value in headers[:-1])

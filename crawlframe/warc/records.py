@@ -4,8 +4,8 @@ A capture becomes a ``response``, or a ``revisit`` if its body is archived alrea
 ``request``; a ``response`` for each redirect. The DOM of a browser is no message of HTTP: it
 becomes a ``resource`` of the same URL, and a ``metadata`` record says what the server had sent.
 
-Bodies are stored after decompression. As in the archives of Browsertrix, the headers of what was
-undone get the prefix X-Orig-, so that replay tools do not undo it again."""
+Bodies are stored after decompression. As in the archives of Browsertrix, headers of undone codings
+get the prefix X-Orig-, so that replay tools do not undo them again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONFORMS = "http://iipc.github.io/warc-specifications/specifications/warc-format
 ORIGINAL = "X-Orig-"
 FIELDS = "application/warc-fields"
 REQUEST, RESPONSE = "application/http; msgtype=request", "application/http; msgtype=response"
-# What describes the body as it was sent, which is not the body that is stored.
+# Headers that describe the body as it was sent, which is not the stored body.
 _CODED = frozenset({"content-encoding", "transfer-encoding", "content-length"})
 _ASCII = "".join(map(chr, range(0x21, 0x7F)))
 _TOKEN = re.compile(r"[^!#$%&'*+.^_`|~0-9A-Za-z-]")
@@ -68,11 +68,11 @@ class Redirection(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """``body`` is what was received after decompression, and ``headers`` are those received with
+    """A page to archive. ``body`` is as received, after decompression, and ``headers`` came with
     it. ``fetched_at``: seconds since the epoch. ``sent_body`` belongs to ``sent``, the headers of
     the request. ``address`` is the IP address of the server, or "". ``truncated``: why the body was
-    cut, one of TRUNCATED, or "". ``rendered``: the body is the DOM of a browser, not what the
-    server sent. ``original``: the body is archived already, so that it is only referred to.
+    cut, one of TRUNCATED, or "". ``rendered``: the body is the DOM of a browser, not the server's.
+    ``original``: the body is archived already, so that it is only referred to.
 
     Everything is written as it is: secrets are to be removed before."""
 
@@ -107,7 +107,7 @@ class Record(NamedTuple):
 
 
 def of_capture(capture: Capture, *, block_digests: bool = False) -> Iterator[Record]:
-    """The records of a capture; the first is the one that has the body, or refers to it.
+    """The records of a capture; the first has the body, or refers to it.
 
     With ``block_digests``, all records have a digest of their block. For a page it takes half as
     long as the compression, for the few bytes that the digest of the payload leaves out."""
@@ -126,7 +126,7 @@ def of_capture(capture: Capture, *, block_digests: bool = False) -> Iterator[Rec
 
 
 def of_file(name: str, software: str, created_at: float) -> Record:
-    """The ``warcinfo`` that a file begins with."""
+    """The ``warcinfo`` at the start of a file."""
     fields = (("software", software), ("format", "WARC File Format 1.1"), ("conformsTo", CONFORMS))
     given = f"WARC-Date: {date_of(created_at)}\r\nWARC-Filename: {name}\r\n"
     return _record("warcinfo", _new_id(), given, FIELDS, b"", _fields(fields), True)
@@ -187,7 +187,7 @@ def _sent(headers: Headers, host: str, size: int) -> bytes:
 
 
 def _of_answer(capture: Capture, given: str) -> Record:
-    """What the server had sent, where the body is a DOM."""
+    """The server's headers, where the body is a DOM."""
     fields = [("rendered", "DOM of a browser"), ("status", str(capture.status))]
     if capture.address:
         fields.append(("ip", capture.address))

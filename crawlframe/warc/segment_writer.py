@@ -42,7 +42,7 @@ def name_of(prefix: str, seconds: float, node: str, worker: int, number: int) ->
 
 
 def node_of(segment: str) -> str:
-    """The node that wrote a segment. Raises ArchiveError for what is no name of one."""
+    """The node that wrote a segment. Raises ArchiveError for any other name."""
     return unquote(_parts(segment)["node"])
 
 
@@ -64,7 +64,7 @@ def is_segment(name: str) -> bool:
 
 
 def lock(descriptor: int) -> bool:
-    """Whether nobody else works on a file. The lock is this process's until the file is closed."""
+    """Whether no other process works on a file. The lock ends when the file is closed."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -73,7 +73,7 @@ def lock(descriptor: int) -> bool:
 
 
 def is_at(path: Path, descriptor: int) -> bool:
-    """Whether an open file is still the one of this name. Raises OSError."""
+    """Whether an open file still has this name. Raises OSError."""
     try:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except FileNotFoundError:
@@ -108,10 +108,10 @@ def named_errors(directory: object) -> Iterator[None]:
 
 
 def recover(directory: Path, node: str | None = None) -> list[str]:
-    """Cuts what follows the last complete record of each open segment that nobody writes, and gives
-    the segment its final name. Damage that complete records follow is left, since what was synced
+    """Truncates each open segment that no process writes after its last complete record, and gives
+    the segment its final name. Damage that complete records follow is left, since synced records
     may be behind it. ``node``: only segments of this node. Returns the names. Reads each of them
-    from its beginning. Raises ArchiveError."""
+    from its start. Raises ArchiveError."""
     with named_errors(directory):
         if not directory.is_dir():
             return []
@@ -138,7 +138,7 @@ def _recover(path: Path) -> bool:
             records += 1
         size = os.fstat(file.fileno()).st_size
         if end < size and (later := next_member(file, end, WARC)) >= 0:
-            # Not what a writer leaves that dies: the disk has lost something in between.
+            # Not left by a writer that died: the disk has lost something in between.
             log.error("%s: the bytes %d to %d are damaged, and are left", path, end, later)
         elif records <= 1:  # the warcinfo, at most
             path.unlink()
@@ -154,9 +154,9 @@ class SegmentWriter:
     """Belongs to one thread of one worker process; ``worker`` is its process id. ``max_age``:
     seconds after which a segment is finished at the next ``append`` or ``tick``.
 
-    A place counts once ``sync`` has returned: from then on its record can be read, whatever
-    happens to this process or the machine. All methods raise ArchiveError; what was appended since
-    the last ``sync`` is to be appended again then."""
+    A place counts once ``sync`` has returned: from then on its record can be read, whatever happens
+    to this process or the machine. All methods raise ArchiveError; records appended since the last
+    ``sync`` are to be appended again then."""
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ class SegmentWriter:
             return places
 
     def sync(self) -> None:
-        """Makes durable what was appended."""
+        """Makes the appended records durable."""
         if self._synced:
             return
         try:
@@ -217,7 +217,7 @@ class SegmentWriter:
                     raise ArchiveError(f"the archive of pages: {self._path} is gone")
                 os.fdatasync(self._file)
         except ArchiveError:
-            # What the system could not write may be missing from the file by now, although a
+            # Bytes that the system could not write may be missing from the file by now, although a
             # second attempt would succeed.
             self._let_go()
             raise
@@ -316,5 +316,5 @@ class SegmentWriter:
         self._torn, self._synced = False, True
         try:
             os.close(file)
-        except OSError:  # of writes that were delayed; only what was synced counts
+        except OSError:  # of writes that were delayed; only synced records count
             pass

@@ -160,7 +160,7 @@ def pages(where: Where) -> QuerySet[KeptPage]:
 
 def _why_none(where: Where) -> str:
     if where.task is not None and not Task.objects.filter(pk=where.task).exists():
-        return f"there is no task {where.task}; list them: {command('tasks')}"
+        return f"there is no task {where.task}; list them: {command('task list')}"
     parts = {"task": where.task, "spider": where.spider, "host": where.host}
     asked = ", ".join(f"{name} {value}" for name, value in parts.items() if value)
     if where.host:

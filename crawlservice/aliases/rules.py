@@ -37,7 +37,7 @@ def get(number: int) -> AliasRule:
     """Raises UnknownRule."""
     row = AliasRule.objects.filter(pk=number).first()
     if row is None:
-        raise UnknownRule(f"there is no rule {number}; list them: {command('aliases list')}")
+        raise UnknownRule(f"there is no rule {number}; list them: {command('alias list')}")
     return row
 
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import IntEnum
 from functools import cached_property
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.management.base import BaseCommand, CommandError, OutputWrapper
+from django.core.serializers.json import DjangoJSONEncoder
 from django.db import DatabaseError
 from redis import RedisError
 
+from crawlframe.base.program import command
 from crawlframe.errors import CrawlframeError, TablesMissing
 from crawlframe.frontier.client.wording import error_text
 from crawlservice import environment
@@ -22,15 +29,38 @@ from crawlservice.tasks.progress.outcomes import Unsuccessful
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from crawlframe.response.response import Response
+    from crawlservice.cli.listing import Listing
+    from crawlservice.pages.page_viewer import ShownPage
+
+Row = TypeVar("Row")
+Advance = Callable[[float], None]
 WRITERS = (OutputWrapper.__module__, "rich.console")  # modules that write our output
+# Options of Django that all commands have: they work, and --help leaves them out.
+COMMON = {
+    "--version", "--verbosity", "--settings", "--pythonpath", "--traceback", "--no-color",
+    "--force-color", "--skip-checks",
+}  # fmt: skip
 
 
-class Command(BaseCommand):
+class ExitCode(IntEnum):
+    """Exit codes of all commands; docs/reference/commands.md says when each one comes."""
+
+    DONE = 0
+    ERROR = 1
+    USAGE = 2
+    CANCELLED = 3
+    NO_TABLES = TablesMissing.exit_code
+    INTERRUPTED = 130
+
+
+class ServiceCommand(BaseCommand):
     """A command of this project: reports bad input and missing servers in plain words, and makes
     sure that the database has its tables (unless ``needs_database`` is off)."""
 
     needs_database: bool = True
     requires_system_checks = ()
+    suppressed_base_arguments = COMMON
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         for warning in environment.warnings(os.environ):
@@ -75,6 +105,66 @@ class Command(BaseCommand):
         except OSError as error:
             raise _unwritable(error) from None
 
+    def done(self, text: str, undo: str | None) -> None:
+        """Says what was changed. ``undo``: words of the command that takes it back; None: no
+        command does."""
+        self.stdout.write(text)
+        told = "This cannot be undone." if undo is None else f"Undo: {command(undo)}"
+        self.stdout.write(told)
+
+    def show_json(self, found: Any) -> None:
+        self.stdout.write(json.dumps(found, cls=DjangoJSONEncoder, indent=2, ensure_ascii=False))
+
+    def show_list(self, listing: Listing[Row], rows: Sequence[Row], as_json: bool) -> None:
+        if as_json:
+            self.show_json(listing.as_json(rows))
+        elif rows:
+            listing.show(rows, self.console)
+        else:
+            self.stdout.write(listing.nothing)
+
+    def write_body(self, page: Response | ShownPage) -> None:
+        """The bytes of a page; on a terminal its text, without what could control it. Raises
+        CommandError if a terminal cannot show it."""
+        from crawlservice.cli.terminal import plain  # with rich, which a node does without
+
+        out: Any = self.stdout._out
+        if not hasattr(out, "buffer"):
+            self.stdout.write(page.text)
+        elif out.isatty() and page.kind == "binary":
+            raise CommandError("the body is not text; send it to a file with: > FILE")
+        elif out.isatty():
+            self.stdout.write(plain(page.text))
+        else:
+            out.buffer.write(page.body)
+            out.buffer.flush()
+
+    def asks(self, question: str) -> bool:
+        """Whether a person at the terminal agrees. Raises CommandError if there is no terminal."""
+        if not sys.stdin.isatty():
+            raise CommandError(f"{question} There is nobody to ask; give --yes")
+        self.stdout.write(f"{question} [y/N] ", ending="")
+        self.stdout.flush()
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+    @contextmanager
+    def progress(self, what: str, total: float | None = None) -> Iterator[Advance]:
+        """A bar with the time that remains, on a terminal's standard error. The function that it
+        gives takes how much more is done, in units of ``total``; None: nobody knows it."""
+        from rich.progress import Progress
+
+        console = self.error_console
+        with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+            task = bar.add_task(what, total=total)
+            wrapper: Any = self.stdout
+            before = wrapper._out
+            if console.is_terminal and wrapper.isatty():
+                wrapper._out = sys.stdout  # rich's, for now: it writes above the bar
+            try:
+                yield lambda number: bar.advance(task, number)
+            finally:
+                wrapper._out = before
+
     @cached_property
     def console(self) -> Console:
         """Standard output for tables."""
@@ -103,3 +193,23 @@ def _close_broken() -> None:
             stream.flush()
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+class JsonCommand(ServiceCommand):
+    """A command that lists or shows, and takes no other option."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_json(parser)
+
+
+def add_json(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="JSON, for programs")
+
+
+def add_dry_run(parser: ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="only show what would change")
+
+
+def add_yes(parser: ArgumentParser) -> None:
+    add_dry_run(parser)
+    parser.add_argument("--yes", action="store_true", help="do not ask")

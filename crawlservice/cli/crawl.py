@@ -175,7 +175,7 @@ class Crawl:
             reasons = "; ".join(set(frontier().parked(task.pk).values()))
             raise CrawlFailed(
                 f"all {progress.nr:,} requests left of task {task.pk} wait: {reasons}\n"
-                f"Fix that, then: {command(f'resume {task.pk}')}, and "
+                f"Fix that, then: {command(f'task resume {task.pk}')}, and "
                 f"{command('runcrawler --once')}"
             )
         if self._node_gone:
@@ -194,8 +194,8 @@ class Crawl:
         change("pause", pause, task.pk, command=True)
         return (
             f"Task {task.pk} is paused.\n"
-            f"Continue: {command(f'resume {task.pk}')} && {command('runcrawler --once')}\n"
-            f"Cancel: {command(f'cancel {task.pk}')}"
+            f"Continue: {command(f'task resume {task.pk}')} && {command('runcrawler --once')}\n"
+            f"Cancel: {command(f'task cancel {task.pk}')}"
         )
 
     def verdicts(self, task: Task) -> Iterable[tuple[str, str]]:
@@ -213,7 +213,7 @@ class Crawl:
         outcomes.check(task)
 
     def _next(self) -> list[str]:
-        lines = [f"{command('tasks')}   (all tasks)"]
+        lines = [f"{command('task list')}   (all tasks)"]
         if self.output is None:
             lines.append(f"{self.again()}   (to a file)")
         return [*lines, f"{command('up')}   (web admin and a node that keeps running)"]

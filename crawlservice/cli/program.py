@@ -1,54 +1,17 @@
-"""What manage.py and the entry point ``crawlframe`` run."""
+"""What manage.py and the entry point ``crawlframe`` run. It imports little, because a shell that
+completes a word waits for it."""
 
 from __future__ import annotations
 
 import os
-import sys
-
-from crawlframe import __version__
-from crawlframe.base.program import command
-from crawlframe.errors import CrawlframeError
-from crawlservice import project
-
-SERVICE, NODE = "crawlservice.settings", "crawlservice.node_settings"
-OUTSIDE = "crawlservice.outside_settings"
-# Commands that work outside of a project. Help on other commands needs their settings.
-ANYWHERE = ("", "help", "--help", "-h", "help startproject")
 
 
 def main() -> None:
-    """Runs the command in ``sys.argv``."""
-    words = sys.argv[1:]
-    if words in (["version"], ["--version"]):
-        print(__version__)
-        return
-    # Also when one of our commands starts a node, or a node starts a command.
-    if os.environ.get("DJANGO_SETTINGS_MODULE", SERVICE) in (SERVICE, NODE, OUTSIDE):
-        os.environ["DJANGO_SETTINGS_MODULE"] = _settings(words)
-    try:
-        if words[:1] == ["runcrawler"] and os.environ["DJANGO_SETTINGS_MODULE"] == NODE:
-            from crawlservice.cli.supervise import options_of, supervise
+    """Runs the command in ``sys.argv``, or completes it for a shell."""
+    if "_ARGCOMPLETE" in os.environ:
+        from crawlservice.cli.completion import complete
 
-            if options := options_of(words[1:]):
-                sys.exit(supervise(options))
-        # A supervisor is a small process without it.
-        from django.core.management import execute_from_command_line
+        complete()
+    from crawlservice.cli.dispatch import run
 
-        execute_from_command_line(sys.argv)
-    except CrawlframeError as error:
-        sys.exit(f"error: {error}")
-
-
-def _settings(words: list[str]) -> str:
-    if project.script() is None:
-        if " ".join(words) not in ANYWHERE and words[:1] != ["startproject"]:
-            sys.exit(
-                "error: there is no project here: neither this directory nor one above it has a "
-                "manage.py of Crawlframe. Go to the folder of a project, or make one: "
-                f"{command('startproject NAME')}"
-            )
-        return OUTSIDE
-    folder = str(project.directory())
-    if folder not in sys.path:  # the entry point is elsewhere; the spiders are here
-        sys.path.insert(0, folder)
-    return NODE if words[:1] == ["runcrawler"] else SERVICE
+    run()

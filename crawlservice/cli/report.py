@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-
 from django.db import connection
-from django.db.models import Count
-from redis import RedisError
 from rich.console import Group, RenderableType
 from rich.table import Table
 
 from crawlframe.base.program import command
-from crawlframe.errors import CrawlframeError
-from crawlframe.run.outcome import NO_ERRORS
 from crawlservice.cli.changes import facts_of
 from crawlservice.cli.terminal import facts_table, plain, status
-from crawlservice.connections.frontier import frontier
 from crawlservice.display import duration
 from crawlservice.hosts.host_labels import wait_of
-from crawlservice.models import Item, Page, Task
+from crawlservice.models import Item, Task
 from crawlservice.proxies.use import lacks_of, no_proxy
 from crawlservice.quality import deviation
 from crawlservice.quality.wording import sentence_of
@@ -32,11 +24,11 @@ from crawlservice.tasks.progress.layers import in_words, waits_for_hand
 from crawlservice.tasks.progress.layers import of_task as layers_of
 from crawlservice.tasks.progress.progress import Progress, read, yielded
 from crawlservice.tasks.progress.stats import TaskStats, of_tasks
+from crawlservice.tasks.progress.summary import causes_of, parked_of
 from crawlservice.tasks.results.versions import pages_by_version
 from crawlservice.tasks.stored_limits import limits_as_written, obeys_robots
 
-EXAMPLES = 3  # URLs named per reason
-_FRAME = re.compile(r'^ +File "(.+)", line (\d+), in ', re.M)
+CAUSES = 10  # of errors
 
 
 def report(task: Task, more: list[tuple[str, str]] | None = None) -> RenderableType:
@@ -91,7 +83,7 @@ def _ahead(progress: Progress) -> list[tuple[str, str]]:
         facts.append(("held up", wait_of(progress.wait)))
     if (so_far := yielded([task.pk]).get(task.pk)) is not None:
         facts.append(("start", f"runs; {so_far:,} requests so far"))
-    facts += [("parked", f"{n:,}: {reason}") for reason, n in _parked(task.pk).most_common(5)]
+    facts += [("parked", f"{n:,}: {reason}") for reason, n in parked_of(task)[:5]]
     return facts + [("no proxy", no_proxy(one)) for one in lacks_of(task.pk)]
 
 
@@ -125,7 +117,7 @@ def _ending(progress: Progress) -> list[tuple[str, str]]:
     facts += [("quality", sentence_of(one)) for one in deviation.of_task(task.pk)]
     facts += [(f"layer {layer.number}", in_words(layer)) for layer in layers_of(progress)]
     if waits_for_hand(task):
-        facts.append(("next", f"to go on: {command(f'resume {task.pk}')}"))
+        facts.append(("next", f"to go on: {command(f'task resume {task.pk}')}"))
     return facts
 
 
@@ -156,36 +148,15 @@ def _state(progress: Progress) -> str:
     return word if progress.live or progress.ended else f"{word}, not in Redis"
 
 
-def _parked(task: int) -> Counter[str]:
-    try:
-        return Counter(frontier().parked(task).values())
-    except (RedisError, CrawlframeError):
-        return Counter()
-
-
 def errors_table(task: Task) -> Table | None:
-    """Errors by reason, the most frequent first; None when there is none."""
-    errors = Page.objects.filter(task=task, state=Page.State.ERROR).order_by()
-    errors = errors.exclude(reason__in=NO_ERRORS)
-    reasons = errors.values_list("reason").annotate(n=Count("pk")).order_by("-n", "reason")
+    """The latest errors by cause, the most frequent first; None when there is none."""
     table = Table("errors", "n", "for instance", box=None, pad_edge=False, header_style="bold")
     table.columns[2].overflow = "fold"
-    for reason, n in reasons[:10]:
-        some = errors.filter(reason=reason).order_by("id").values_list("url", "detail")[:EXAMPLES]
-        table.add_row(reason, f"{n:,}", "\n".join(plain(_example(*one)) for one in some))
+    for cause in causes_of(task)[:CAUSES]:
+        place = f"({cause.text.place})" if cause.text.place else ""
+        text = "  ".join(filter(None, (cause.example.url, cause.text.message, place)))
+        table.add_row(cause.reason, f"{cause.errors:,}", plain(text))
     return table if table.row_count else None
-
-
-def _example(url: str, detail: str) -> str:
-    lines = detail.strip().splitlines()
-    if not lines:
-        return url
-    message = lines[-1].strip()
-    if places := _FRAME.findall(detail):  # of a traceback
-        message += "  ({}:{})".format(*places[-1])
-    if re.match(rf"{re.escape(url)}(: | )", message):
-        message = message.removeprefix(url).lstrip(": ")
-    return f"{url}  {message}"
 
 
 def database_place() -> str:

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--follow",
         metavar="BRANCH",
         help="with --reload: bring this checkout to the newest revision of that branch, and "
-        f"to those that `{command('rollout')}` announces",
+        f"to those that `{command('node rollout')}` announces",
     )
     parser.add_argument(
         "--follow-every",
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=FOLLOW_EVERY,
         metavar="SECONDS",
         help=f"with --follow: time between two pulls (default: {FOLLOW_EVERY:.0f}); 0: only "
-        f"what `{command('rollout')}` announces, for canaries",
+        f"what `{command('node rollout')}` announces, for canaries",
     )
     # Between a supervisor and its masters. The first one refuses what others can wait for.
     parser.add_argument("--supervised", type=int, help=argparse.SUPPRESS)

@@ -30,6 +30,7 @@ from crawlservice.tasks.submit import get_task
 
 PLAIN_EVERY = 2.0  # seconds between two lines where no live view is possible
 LIVE_EVERY = 0.25
+ASKED = ". A secret given as - is asked for"
 STYLES = {"primary": "cyan", "good": "green", "warn": "yellow", "bad": "red", "muted": "dim"}
 
 
@@ -42,6 +43,14 @@ def add_output(parser: ArgumentParser, *, required: bool = False) -> None:
     parser.add_argument(
         "--format", choices=[suffix.removeprefix(".") for suffix in FORMATS],
         help="of the items; by default by the file's suffix, and jsonl for -",
+    )  # fmt: skip
+
+
+def add_arguments(parser: ArgumentParser, more: str = "") -> None:
+    """Adds the option that gives arguments of a spider."""
+    parser.add_argument(
+        "-a", dest="arguments", action="append", default=[], metavar="NAME=VALUE",
+        help=f"an argument of the spider; may be repeated{more}",
     )  # fmt: skip
 
 
@@ -65,22 +74,6 @@ def add_labels(parser: ArgumentParser) -> None:
 def plain(text: str) -> str:
     """``text`` without what could control a terminal."""
     return "".join(mark if mark.isprintable() or mark == "\n" else "\ufffd" for mark in text)
-
-
-def task_table(tasks: Iterable[Progress]) -> Table:
-    table = Table("id", "spider", "state", box=None, pad_edge=False, header_style="bold")
-    for column in ("requests", "done", "errors", "left", "parked", "items", "time"):
-        table.add_column(column, justify="right")
-    for progress in tasks:
-        task = progress.task
-        waits = "" if progress.live or progress.ended else " (waits for Redis)"
-        numbers = (progress.na, progress.nf, progress.errors, progress.nr, progress.parked)
-        spider = f"{task.spider} (parses again)" if task.reparse else task.spider
-        table.add_row(
-            str(task.pk), spider, status(task, waits), *(f"{number:,}" for number in numbers),
-            f"{progress.items:,}", duration(progress.age),
-        )  # fmt: skip
-    return table
 
 
 def status(task: Task, more: str = "") -> Text:

@@ -78,7 +78,7 @@ def check_key() -> str:
             "CRAWLFRAME_SECRET_KEY here is not the one this database was first used with, so "
             "stored secrets cannot be read: give the web and all nodes the same one. If it was "
             "changed, name the former one in CRAWLFRAME_SECRET_KEY_FALLBACKS and run: "
-            f"{command('reseal')}"
+            f"{command('store reseal')}"
         )
     Installation.objects.filter(key_check="").update(key_check=seal(KEY_CHECK))
     return ""
@@ -162,5 +162,5 @@ def _refusal(frontier: Frontier, mine: str, theirs: str) -> str:
         f"Redis with the key prefix {prefix!r} belongs to installation {theirs}, and this database "
         f"is installation {mine}: give this one a CRAWLFRAME_KEY_PREFIX or a Redis database "
         "(REDIS_URL) of its own; or, if the database of that installation is gone, run: "
-        f"{command('installation --take-over')}"
+        f"{command('store take-over')}"
     )

@@ -44,7 +44,7 @@ def check() -> None:
     if settings.CRAWLFRAME.bot_auth and current() is None:
         raise ConfigError(
             "CRAWLFRAME_BOT_AUTH is set, and there is no key to sign requests with; make one: "
-            f"{command('botauth create')}"
+            f"{command('credential create-key')}"
         )
 
 
@@ -68,7 +68,9 @@ def create() -> BotKey:
     """Makes the first key, which signs at once. Raises KeyProblem if there is one."""
     with transaction.atomic():
         if row := _known().last():
-            raise KeyProblem(f"there is the key {row.name}; rotate it: {command('botauth rotate')}")
+            raise KeyProblem(
+                f"there is the key {row.name}; rotate it: {command('credential rotate-key')}"
+            )
         return _make(clock.now())
 
 
@@ -80,7 +82,7 @@ def rotate(lead: timedelta = LEAD) -> BotKey:
         now = clock.now()
         rows = [*_known().select_for_update()]
         if not rows:
-            raise KeyProblem(f"there is no key; make one: {command('botauth create')}")
+            raise KeyProblem(f"there is no key; make one: {command('credential create-key')}")
         for row, later in pairwise(rows):
             if later.starts_at + TAIL <= now:  # it must not sign again when others are retired
                 _retire(row, now)
@@ -91,7 +93,7 @@ def rotate(lead: timedelta = LEAD) -> BotKey:
             starts = f"{waiting.starts_at:%Y-%m-%d %H:%M}"
             raise KeyProblem(
                 f"the key {waiting.name} is published and signs from {starts} UTC on; let it sign "
-                f"at once with: {command('botauth rotate --now')}"
+                f"at once with: {command('credential rotate-key --now')}"
             )
         waiting.starts_at = now
         waiting.save(update_fields=["starts_at"])
@@ -106,14 +108,15 @@ def retire(name: str) -> BotKey:
         if len(found) != 1:
             number = "no" if not found else "more than one"
             raise KeyProblem(
-                f"{number} published key begins with {name!r}; list them: {command('botauth list')}"
+                f"{number} published key begins with {name!r}; list them: "
+                f"{command('credential keys')}"
             )
         row, now = found[0], clock.now()
         started = _known().filter(starts_at__lte=now).exclude(pk=row.pk)
         if row.starts_at <= now and not started.exists():
             raise KeyProblem(
                 f"requests are signed with {row.name}, and there is no other key; first run: "
-                f"{command('botauth rotate --now')}"
+                f"{command('credential rotate-key --now')}"
             )
         _retire(row, now)
         return row

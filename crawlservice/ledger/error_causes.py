@@ -17,11 +17,10 @@ from crawlframe.run.outcome import NO_ERRORS, Outcome, Verdict
 from crawlframe.run.participant import Participant
 from crawlservice.models import VERSION, ErrorGroup, Task
 from crawlservice.models.error import EXCEPTION, PLACE, REASON
+from crawlservice.tasks.results.error_text import FRAME, own_frame
 
-FRAME = re.compile(r'^  File "(.+)", line \d+, in (.+)$', re.MULTILINE)
 # The last line of a traceback that is not indented and starts with a name: its type.
 RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)
-LIBRARIES = re.compile(r"/(?:site|dist)-packages/|/lib/python3[^/]*/")
 GROUP = ErrorGroup._meta.db_table
 ADD = (
     f"INSERT INTO {GROUP} (id, spider, reason, exception, place, first_version)"
@@ -70,12 +69,9 @@ class ErrorGroups(Participant):
 def cause_of(spider: str, reason: str, detail: str) -> Cause:
     """The cause of an error with this reason and detail."""
     reason, detail = clean_text(reason)[:REASON], clean_text(detail)
-    frames = FRAME.findall(detail)
-    if not frames:
+    if (frame := own_frame(detail)) is None:
         return Cause(spider, reason)
-    own = [frame for frame in frames if not LIBRARIES.search(frame[0])]
-    file, function = (own or frames)[-1]
-    place = f"{'/'.join(PurePath(file).parts[-2:])}, {function}"
+    place = f"{'/'.join(PurePath(frame['file']).parts[-2:])}, {frame['function']}"
     return Cause(spider, reason, _type(detail)[:EXCEPTION], place[:PLACE])
 
 

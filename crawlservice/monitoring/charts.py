@@ -10,11 +10,16 @@ from typing import Any
 
 from django.utils import timezone
 
-from crawlservice.models import Sample, Task
+from crawlframe.run.outcome import CANCELLED, EXCLUDED
+from crawlservice.models import Page, Sample, Task
 from crawlservice.monitoring.ttl_cache import ttl_cache
 from crawlservice.tasks.progress.progress import Progress
 
 POINTS = 300  # most points of a chart
+LEAST_POINTS = 5  # points; a chart of fewer says nothing
+SHORT_RUN = timedelta(minutes=2)  # runs of which the samples are too few for a chart
+PARTS = 12  # points of such a run
+MAX_PAGES = 5_000  # ledger rows of such a run
 GAP = timedelta(minutes=2)  # without a sample: no leader, or nothing was done
 MIN_SPAN = timedelta(seconds=20)  # least time that a current rate is averaged over
 NUMBERS = (
@@ -37,13 +42,33 @@ def of_cluster(span: timedelta) -> Chart:
 
 
 def of_task(progress: Progress) -> Chart:
-    """The same for a task, from its submission until now."""
+    """The same for a task, from its submission until now. Of a short run, by its ledger."""
     task = progress.task
+    if progress.age < SHORT_RUN.total_seconds() and progress.na <= MAX_PAGES:
+        return points(_of_ledger(progress))
     rows = Sample.objects.filter(task=task).order_by("at")
     last = _sample(task, task.finished_at or timezone.now(), progress)
     first = _sample(task, task.created_at)
     span = timedelta(seconds=max(1.0, progress.age))
     return points(thinned(chain([first], rows.iterator(chunk_size=2000), [last]), span))
+
+
+def _of_ledger(progress: Progress) -> Iterator[Sample]:
+    """PARTS samples, as the rows of the ledger tell them."""
+    task, numbers = progress.task, dict.fromkeys(NUMBERS, 0)
+    rows = Page.objects.filter(task=task).order_by()
+    ended = sorted(rows.values_list("created_at", "state", "reason", "items")[:MAX_PAGES])
+    width = timedelta(seconds=progress.age / PARTS)
+    for n in range(PARTS + 1):
+        at = task.created_at + n * width
+        while ended and (ended[0][0] <= at or n == PARTS):
+            _at, state, reason, items = ended.pop(0)
+            numbers["nf" if state == Page.State.DONE else "ne"] += 1
+            numbers["cancelled"] += reason == CANCELLED
+            numbers["excluded"] += reason in EXCLUDED
+            numbers["items"] += items
+        left = progress.na - numbers["nf"] - numbers["ne"]
+        yield Sample(task=task, at=at, **numbers | {"ready": max(0, left)})
 
 
 def rate(progress: Progress) -> float:

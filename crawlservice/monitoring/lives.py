@@ -87,7 +87,7 @@ def forget(node: str) -> None:
     """Removes the offline node from the list. Raises UnknownNode and django.db.Error."""
     if not _offline().filter(node=node).update(offline=False):
         raise UnknownNode(
-            f"no node {node!r} is offline; list them: {command('nodes')}. A running node is "
+            f"no node {node!r} is offline; list them: {command('node list')}. A running node is "
             "stopped, not forgotten"
         )
 

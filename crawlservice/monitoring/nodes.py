@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 from redis import RedisError
 
+from crawlframe.base.program import command
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import NodeInfo
 from crawlframe.frontier.cluster.affinity import OFF, Affinity
@@ -128,8 +129,8 @@ class Node:
         if self.apart:
             yield gettext(
                 "It has run another version than other nodes for more than {minutes} minutes; "
-                "python manage.py rollout brings all nodes to one"
-            ).format(minutes=round(ROLLOUT.total_seconds() / 60))
+                "{rollout} brings all nodes to one"
+            ).format(minutes=round(ROLLOUT.total_seconds() / 60), rollout=command("node rollout"))
 
 
 def read() -> list[Node]:

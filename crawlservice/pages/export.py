@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -31,8 +31,12 @@ class PagesExport:
     """The pages of ``rows`` that exist now, oldest first. Equal bytes are in the file once; other
     pages that have them refer to the first. ``given``: pages so far."""
 
-    def __init__(self, rows: QuerySet[KeptPage]) -> None:
-        """Raises django.db.Error, and ArchiveError if segments cannot be read now."""
+    def __init__(
+        self, rows: QuerySet[KeptPage], each: Callable[[int], object] = lambda _: None
+    ) -> None:
+        """``each`` is called with 1 for each page. Raises django.db.Error, and ArchiveError if
+        segments cannot be read now."""
+        self._each = each
         self._rows = rows.order_by("pk")
         last = rows.order_by("-pk").values_list("pk", flat=True).first()
         self._last = last or 0
@@ -65,6 +69,7 @@ class PagesExport:
                     if original is None:
                         first[row.body_id], known[row.pk] = row.pk, own
                 self.given += 1
+                self._each(1)
                 if original != own:  # otherwise it was taken from the store of pages
                     at = row.fetched_at.timestamp()
                     yield capture_of(row, bodies[row.body_id], at, original)

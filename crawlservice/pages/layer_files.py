@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from hashlib import blake2b
 from itertools import islice
@@ -40,7 +40,7 @@ OURS = re.compile(
 # There while files are replaced. It stays if that fails or is killed.
 UNFINISHED = "layers-UNFINISHED.txt"
 UNFINISHED_TEXT = """\
-Files of two runs of manage.py layers may be mixed in this directory: the second one is replacing
+Files of two runs of `task layers` may be mixed in this directory: the second one is replacing
 those of the first, or was stopped while it did. If none runs now, run it again.
 """
 
@@ -55,12 +55,19 @@ class Written(NamedTuple):
     removed: int
 
 
-def export(task: Task, directory: Path, parts: int, *, html: bool = False) -> Written:
+def export(
+    task: Task,
+    directory: Path,
+    parts: int,
+    *,
+    html: bool = False,
+    each: Callable[[int], object] = lambda _: None,
+) -> Written:
     """Writes ``layer-<n>-part-<p>.pages.jsonl`` and ``.links.jsonl`` of each layer and part that
     has some to a directory, which is made if it is missing. When all are complete, they replace
     the files of an earlier run: those with such names that this run did not write are removed, of
-    whatever task they are. ``html``: pages have the text that is kept of them. Raises ExportError,
-    PageDamaged, ArchiveError and django.db.Error."""
+    whatever task they are. ``html``: pages have the text that is kept of them. ``each`` is called
+    with 1 for each page. Raises ExportError, PageDamaged, ArchiveError and django.db.Error."""
     if not 1 <= parts <= MAX_PARTS:
         raise ExportError(f"--parts is {parts}; it must be from 1 to {MAX_PARTS:,}")
     files = _Files(directory, len(str(parts - 1)))
@@ -73,6 +80,7 @@ def export(task: Task, directory: Path, parts: int, *, html: bool = False) -> Wr
                     part = part_of(row.url, parts)
                     files.write(row.depth, part, PAGES, _page(row, texts.get(row.rid)))
                     pages += 1
+                    each(1)
                 for row, link in _links(some, targets):
                     part = part_of(row.url, parts)
                     files.write(row.depth, part, LINKS, {"from": row.url, "to": link})

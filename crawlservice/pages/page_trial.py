@@ -26,7 +26,7 @@ from crawlframe.recorded.difference import differences
 from crawlframe.recorded.kept import try_page
 from crawlframe.request.request import Request
 from crawlservice.connections.frontier import frontier
-from crawlservice.display import pretty
+from crawlservice.display import readable
 from crawlservice.models import Item, KeptPage
 from crawlservice.pages.bodies import read
 from crawlservice.pages.lookup import stored
@@ -60,7 +60,7 @@ class Answer:
 
     @property
     def shown_items(self) -> SafeString:
-        return pretty(self.items)
+        return readable(self.items)
 
     def as_data(self) -> dict[str, Any]:
         return asdict(self)

@@ -148,7 +148,7 @@ def _nothing(wanted: WantedPages, source: Task | None) -> str:
     if asked != wanted:
         return f"no kept page of {whose} is as asked for; leave out since, reason or callback"
     if source is None and not Task.objects.filter(spider=wanted.spider).exists():
-        return f"there is no task of spider {wanted.spider!r}; see {command('tasks')}"
+        return f"there is no task of spider {wanted.spider!r}; see {command('task list')}"
     return (
         f'no page of {whose} is kept. Pages that failed are, and with keep = "all" the others; see '
         f"docs/howto/kept-pages.md"

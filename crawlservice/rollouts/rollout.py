@@ -23,7 +23,7 @@ from crawlservice.rollouts.status import NodeStatus, Phase, lives
 
 POLL_EVERY = 0.25  # seconds
 WHOLE = (40, 64)  # digits of a revision
-COMMAND = command("rollout")
+COMMAND = command("node rollout")
 
 
 class RolloutFailed(CrawlframeError):

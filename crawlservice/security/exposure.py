@@ -14,7 +14,7 @@ FEWEST_MARKS = 8  # least number of different characters in a key
 KEY, FORMER_KEYS = "CRAWLFRAME_SECRET_KEY", "CRAWLFRAME_SECRET_KEY_FALLBACKS"
 MENDS = {
     KEY: "make one: openssl rand -hex 32",
-    FORMER_KEYS: f"run: {command('reseal')}, and remove it there",
+    FORMER_KEYS: f"run: {command('store reseal')}, and remove it there",
 }
 CHECKED = "WEB_CHECKED_BY_CRAWLFRAME"  # set for the processes of a web that passed
 

@@ -13,6 +13,7 @@ from django.utils.translation import gettext
 from crawlframe.base import scrapy_names
 from crawlframe.errors import ArgumentError
 from crawlframe.spider.politeness_bounds import Bound, rougher
+from crawlframe.spider.setting_tables import TABLES, flat, nested
 from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.spider import SpiderInfo
 from crawlframe.spider.task_settings import FIXED, OVERRIDABLE, overridden
@@ -26,14 +27,16 @@ Schema = dict[str, Any]
 
 @cache
 def schema() -> Schema:
-    """The JSON schema of the settings that a task may have of its own, without defaults: those are
-    the spider's."""
+    """The JSON schema of the settings that a task may have of its own, tables by their parts,
+    without defaults: those are the spider's."""
     found = msgspec.json.schema(SpiderSettings)["$defs"]
-    properties = found[SpiderSettings.__name__]["properties"]
+    own = found[SpiderSettings.__name__]["properties"]
+    tables = {name: found[table.__name__]["properties"] for name, table in TABLES.items()}
+    known = flat({name: tables.get(name, own[name]) for name in OVERRIDABLE})
     return {
         "properties": {
-            name: {key: part for key, part in properties[name].items() if key != "default"}
-            for name in OVERRIDABLE
+            name: {key: part for key, part in kind.items() if key != "default"}
+            for name, kind in known.items()
         },
         "$defs": found,
     }
@@ -50,17 +53,18 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
         if name in texts:
             raise ArgumentError(f"setting {name!r} is given twice")
         texts[name] = text
-    return {name: read(name, text) for name, text in texts.items()}
+    return nested({name: read(name, text) for name, text in texts.items()})
 
 
 def read(name: str, text: str) -> Any:
     """The value of a setting, from text as it is typed. Raises ArgumentError."""
     known = schema()
-    if name not in known["properties"]:
+    table = TABLES.get(name)
+    kind = known["properties"].get(f"{name}.{table.PLAIN}" if table else name)
+    if kind is None:
         raise ArgumentError(
-            FIXED.get(name) or scrapy_names.misuse_in_settings({name: text}, OVERRIDABLE)
+            FIXED.get(name) or scrapy_names.misuse_in_settings({name: text}, known["properties"])
         )
-    kind = known["properties"][name]
     try:
         value = from_text(text, kind, known)
     except ValueError:
@@ -117,9 +121,9 @@ def problems(
 ) -> dict[str, str]:
     """The problem of each setting, by its name; by "" the problem of all together."""
     found: dict[str, str] = {}
-    for name, value in given.items():
+    for name, value in flat(given).items():
         try:
-            check(info, {name: value}, user)
+            check(info, nested({name: value}), user)
         except ArgumentError as error:
             found[name] = str(error)
     try:
@@ -133,7 +137,7 @@ def as_pairs(given: Mapping[str, Any]) -> list[str]:
     """``["delay=2", "robots=false"]``: as a command takes them."""
     return [
         f"{name}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
-        for name, value in given.items()
+        for name, value in flat(given).items()
     ]
 
 

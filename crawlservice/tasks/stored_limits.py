@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from crawlframe import gates
 from crawlframe.base.limits import LIMITS
 from crawlframe.frontier import TaskLimits
@@ -26,18 +24,19 @@ def stored_limits(settings: SpiderSettings) -> dict[str, Any]:
         "robots": settings.robots,
     }
     defaults = SpiderSettings()
-    for name in (*LIMITS, *LAYERED, "traps", "fetch_only", "keep", *gates.names()):
+    for name in (*LIMITS, *LAYERED, "traps", "fetch_only", "failed_share", *gates.names()):
         if (value := getattr(settings, name)) != getattr(defaults, name):
             kept[name] = value
-    if settings.ip_concurrency or settings.ip_delay:
+    if settings.kept != defaults.kept:
+        kept["keep"] = settings.kept
+    if settings.ip.limited:
         kept |= {
-            "ip_concurrency": settings.ip_concurrency,
-            "ip_delay": round(1000 * settings.ip_delay),
+            "ip_concurrency": settings.ip.concurrency,
+            "ip_delay": round(1000 * settings.ip.delay),
         }
     if settings.unverified:
         kept["unverified"] = settings.unverified
-    share = settings.failed_share
-    return kept if share is msgspec.UNSET else kept | {"failed_share": share}
+    return kept
 
 
 def limits_of(task: Task) -> TaskLimits:
@@ -64,7 +63,8 @@ def limits_as_written(task: Task) -> dict[str, Any]:
     adaptive = written.pop("adaptive", False)
     written.pop("robots", None)  # it is shown elsewhere
     if "ip_delay" in written:
-        written["ip_delay"] = _seconds(written["ip_delay"])
+        written["ip.concurrency"] = written.pop("ip_concurrency")
+        written["ip.delay"] = _seconds(written.pop("ip_delay"))
     if "delay" in written:  # stored in milliseconds, as the frontier counts
         seconds = _seconds(written["delay"])
         written["delay"] = "auto" if adaptive else seconds

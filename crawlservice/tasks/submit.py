@@ -56,7 +56,7 @@ class NothingPublished(UnknownSpider):
 
     def __init__(self, loading: Sequence[NodeInfo] = ()) -> None:
         names = ", ".join(sorted(node.node for node in loading))
-        nodes = f"; not ready yet: {names}; see {command('nodes')}, then try again"
+        nodes = f"; not ready yet: {names}; see {command('node list')}, then try again"
         start = f"; start one: {command('runcrawler')}"
         super().__init__(f"No node has published its spiders yet{nodes if loading else start}")
 
@@ -205,7 +205,7 @@ def published(spider: str) -> SpiderInfo:
         who = ", ".join(f"{node.node} {node.code.version}".rstrip() for node in loaded)
         raise UnknownSpider(
             f"no node has the spider {spider!r} any more: its code is gone or does not load there "
-            f"({who}); see {command('nodes')}. Nothing was submitted"
+            f"({who}); see {command('node list')}. Nothing was submitted"
         )
     return info
 
@@ -287,7 +287,7 @@ def get_task(task_id: int) -> Task:
     """Raises UnknownTask."""
     task = Task.objects.filter(pk=task_id).first()
     if task is None:
-        raise UnknownTask(f"there is no task {task_id}; list them: {command('tasks')}")
+        raise UnknownTask(f"there is no task {task_id}; list them: {command('task list')}")
     return task
 
 

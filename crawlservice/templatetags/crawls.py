@@ -2,50 +2,38 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from django import template
 from django.db.models import Model
 from django.utils.text import capfirst
 from django.utils.translation import gettext
-from django.utils.translation import gettext_noop as _
 
 from crawlservice.display import (
     condition_badge,
+    in_words,
     label_chips,
     link_to,
     moment,
+    readable,
     reason_words,
+    sparkline,
     state_badge,
 )
-from crawlservice.display import duration as in_words
+from crawlservice.display import duration as clock_of
 from crawlservice.hosts.host_labels import wait_of
 from crawlservice.tasks.progress.forecast import Forecast
 
 register = template.Library()
 
 WHO = ("command", "by_itself")  # keys of an action's detail that say who acted when no user did
-LIMITS = {
-    "delay": _("{n} s between two requests to a host"),
-    "min_delay": _("at least {n} s between two requests to a host"),
-    "concurrency": _("at most {n} requests to a host at once"),
-    "ip_delay": _("{n} s between two requests to an address"),
-    "ip_concurrency": _("at most {n} requests to an address at once"),
-    "page_limit": _("at most {n} pages"),
-    "host_page_limit": _("at most {n} pages of a host"),
-    "byte_limit": _("at most {n} bytes"),
-    "time_limit": _("at most {n} s"),
-    "depth_limit": _("at most {n} links deep"),
-    "workers": _("by {n} worker"),
-}
 
 
 @register.filter
 def duration(seconds: float | None) -> str:
     """``75`` -> ``1:15``."""
-    return in_words(seconds)
+    return clock_of(seconds)
 
 
 @register.filter
@@ -55,55 +43,31 @@ def heading(title: Any) -> str:
 
 
 @register.filter
-def compact_json(value: Any) -> str:
-    """On one line."""
-    return json.dumps(value, ensure_ascii=False)
-
-
-@register.filter
 def pairs(values: Mapping[str, Any]) -> str:
     """``{"fields": ["url"], "requests": 3}`` -> ``fields url · requests 3``, without empty texts
     and the keys that say who acted."""
     shown = {key: value for key, value in values.items() if key not in WHO and value != ""}
-    return " · ".join(f"{key.replace('_', ' ')} {_plain(value)}" for key, value in shown.items())
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, list) and all(isinstance(one, str | int | float) for one in value):
-        return ", ".join(map(str, value))
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return " · ".join(f"{key.replace('_', ' ')} {in_words(value)}" for key, value in shown.items())
 
 
 @register.filter
-def limits_in_words(limits: Mapping[str, Any]) -> list[str]:
-    """The limits of a task, a phrase each."""
-    return [*_limits_in_words(limits)]
-
-
-def _limits_in_words(limits: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in limits.items():
-        if name == "delay" and value == "auto":
-            yield gettext("as fast as each host can take")
-        elif name == "delay" and not value:
-            yield gettext("no delay")
-        elif name in LIMITS:
-            if value:
-                yield gettext(LIMITS[name]).format(n=value)
-        else:
-            yield pairs({name: value})
-
-
-@register.filter
-def pretty_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2)
+def delay_in_words(delay: Any) -> str:
+    """The delay of a task, as it is written in settings; None: it has none."""
+    if delay == "auto":
+        return gettext("as fast as each host can take")
+    if not delay:
+        return gettext("no delay")
+    return gettext("{n} s between two requests to a host").format(n=delay)
 
 
 register.simple_tag(label_chips)
 register.filter("linked", link_to)
 register.filter("moment", moment)
-
+register.filter("readable", readable)
+register.filter("in_words", in_words)
 register.filter("state", state_badge)
 register.filter("wait", wait_of)
+register.filter("sparkline", sparkline)
 register.filter("reason", reason_words)
 register.filter("condition", condition_badge)
 

@@ -38,6 +38,13 @@ class AdminSite(UnfoldAdminSite):
         pages = (nodes, submit_page, spiders, errors, savedviews)
         return [pattern for page in pages for pattern in page.urls(self)]
 
+    def search(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        from crawlservice.theme import palette
+
+        return palette.search(request)
+
     def index(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:

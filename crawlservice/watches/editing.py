@@ -79,7 +79,7 @@ def get(number: int) -> Watch:
     """Raises UnknownWatch."""
     watch = Watch.objects.filter(pk=number).first()
     if watch is None:
-        raise UnknownWatch(f"there is no watch {number}; list them: {command('watches')}")
+        raise UnknownWatch(f"there is no watch {number}; list them: {command('watch list')}")
     return watch
 
 

@@ -73,7 +73,7 @@ def _in_words(reasons: Counter[str], rounds: list[int]) -> str:
     ((reason, _),) = reasons.most_common(1)
     visits = "1 visit waits" if total == 1 else f"{total:,} visits wait"
     named = ", ".join(map(str, rounds[:MAX_ROUNDS])) + (", ..." if len(rounds) > MAX_ROUNDS else "")
-    cancel = command(f"cancel {rounds[0]}")
+    cancel = command(f"task cancel {rounds[0]}")
     return (
         f"{visits} for code: {reason}. Other pages go on. Give the spider a method of that name "
         "again, such as old_name = new_name; the visits go on by themselves then. Or cancel the "

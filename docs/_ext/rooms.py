@@ -16,9 +16,8 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 class Rooms(SphinxDirective):
     def run(self) -> list[nodes.Node]:
-        lines = [".. list-table::", "   :widths: 30 70", ""]
-        for room, sentence in rooms():
-            lines += [f"   * - ``{room}/``", f"     - {sentence}"]
+        lines = ["| folder | purpose |", "| --- | --- |"]
+        lines += [f"| `{room}/` | {sentence} |" for room, sentence in rooms()]
         parent = nodes.section()
         self.state.nested_parse(StringList(lines), self.content_offset, parent)
         return parent.children

@@ -1,4 +1,4 @@
-"""CffiDownloader: a downloader on curl_cffi, whose TLS handshake is that of a browser."""
+"""CffiDownloader: a downloader on curl_cffi, with the TLS handshake of a browser."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Exchange:
         transfer, setopt = self._transfer, self._curl.setopt
         self._curl.impersonate(BROWSER, default_headers=False)
         setopt(CurlOpt.URL, transfer.url.encode())
-        # It resolves nothing itself, so that it connects only to what was checked.
+        # It resolves no names itself, so that it connects only to checked addresses.
         known = ((transfer.url, addresses), (transfer.proxy or "", gates))
         setopt(CurlOpt.RESOLVE, [_pin(url, found) for url, found in known if found])
         setopt(CurlOpt.PROTOCOLS, HTTP_OR_HTTPS)

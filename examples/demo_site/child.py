@@ -21,10 +21,10 @@ ROOT = Path(__file__).resolve().parents[2]
 class DemoServer:
     """``with DemoServer(listings=500, error_rate=0.1) as demo: crawl(demo.url)``
 
-    Serves on a free loopback port unless ``port`` says otherwise. ``site`` says what a crawl must
-    find. The process ends with the block, and when this process dies, however that happens.
-    Entering raises DemoSiteError when it cannot serve, the constructor ValueError on wrong
-    parameters of the site."""
+    Serves on a free loopback port unless ``port`` says otherwise. ``site`` has the expected items.
+    The process ends with the block, and when this process dies, however that happens. Entering
+    raises DemoSiteError when it cannot serve, the constructor ValueError on wrong parameters of the
+    site."""
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ class DemoCrawl(Crawl):
     is_right: bool = True
 
     def run(self) -> None:
-        """Raises what Crawl.run raises, and CrawlFailed if a node would refuse the site, the site
+        """Raises errors of Crawl.run, and CrawlFailed if a node would refuse the site, the site
         cannot be served, or not all items are as generated."""
         for node in frontier().leases.nodes():
             if node.lease_left > 0 and not node.leaving and not _allows_loopback(node.private):

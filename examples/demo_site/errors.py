@@ -1,4 +1,4 @@
-"""What the demo site raises."""
+"""The errors of the demo site."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def serve_options(options: dict[str, Any], stop_with_stdin: bool = False) -> None:
-    """Serves what the parsed options describe. Raises DemoSiteError and ValueError."""
+    """Serves the site of the parsed options. Raises DemoSiteError and ValueError."""
     site = Site(
         listings=options["listings"],
         city=options["city"],

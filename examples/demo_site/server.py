@@ -37,7 +37,7 @@ class DemoApp:
     """The application. ``GET /_stats`` returns how often each path was requested, as JSON, and
     ``DELETE /_stats`` resets the counters, and with them the errors. ``/robots.txt`` has none.
 
-    ``latency`` is in milliseconds; ``jitter`` is the share by which it varies up and down.
+    ``latency`` is in milliseconds; ``jitter`` is the share that it varies up and down.
     ``error_rate`` is the share of URLs whose first request answers 500. Raises ValueError."""
 
     def __init__(
@@ -182,8 +182,8 @@ async def answer_until_stopped(
 async def _answer(
     app: Application, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """One request and its answer; the connection stays open. Raises ValueError on what is no
-    request, and IncompleteReadError at the end."""
+    """One request and its answer; the connection stays open. Raises ValueError for other data, and
+    IncompleteReadError at the end."""
     head = await reader.readuntil(b"\r\n\r\n")
     method, target, _ = head.partition(b"\r\n")[0].decode("latin-1").split(" ")
     status, fields, body = await app(method, target)

@@ -1,4 +1,4 @@
-"""Site: what the demo site offers, a pure function of its few parameters."""
+"""Site: the content of the demo site, a pure function of its few parameters."""
 
 from __future__ import annotations
 

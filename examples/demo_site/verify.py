@@ -1,4 +1,4 @@
-"""Compares what a crawl of the demo site stored with what the site's generator made."""
+"""Compares the items of a crawl of the demo site with the site's generator."""
 
 from __future__ import annotations
 

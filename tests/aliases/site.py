@@ -33,8 +33,7 @@ class Page(NamedTuple):
 
 
 class Site:
-    """``kinds``: the aliases that it has. ``apart``: each URL is a page of its own, whatever it
-    looks like. ``traps``: what looks like an alias, and is none."""
+    """``kinds``: its aliases. ``apart``: each URL is its own page. ``traps``: seeming aliases."""
 
     def __init__(
         self,

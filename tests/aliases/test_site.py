@@ -1,5 +1,4 @@
-"""Rules of a real site on the loopback interface, by the engine of a worker: what they save, and
-that no page is lost."""
+"""Rules of a real site on loopback, by a worker's engine: fetches saved, no page lost."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Crawls of a site by the engine of a worker, without queue and database: to learn from, and to
-use what was learned."""
+"""Crawls of a site by a worker's engine, without queue and database: to learn, and with rules."""
 
 from __future__ import annotations
 
@@ -154,8 +153,7 @@ async def check(found: list[LearnedRule], pairs: int = 5) -> Learned:
 
 
 def trial(site: Site, share: float = 1.0) -> tuple[Score, Learned, Crawl]:
-    """Crawls a site without rules, learns from the first ``share`` of what was fetched, and crawls
-    it again."""
+    """Crawls a site without rules, learns from the first ``share`` of it, and crawls it again."""
     with served(site) as origin:
         before = asyncio.run(crawl(origin, learning=True))
         samples = before.samples[: round(share * len(before.samples))]

@@ -43,8 +43,8 @@ REASONS = {200: "OK", 301: "Moved Permanently", 404: "Not Found", 500: "Internal
 
 
 class World:
-    """``with World(1000, log, seeds) as world``: serves so many hosts; the file ``log`` has what
-    was asked, and ``seeds`` the URL of each host. Raises RuntimeError when it does not start."""
+    """``with World(1000, log, seeds) as world``: serves so many hosts; the file ``log`` has the
+    requests, and ``seeds`` the URL of each host. Raises RuntimeError when it does not start."""
 
     def __init__(self, count: int, log: Path, seeds: Path) -> None:
         self.hosts = hosts(count)

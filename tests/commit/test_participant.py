@@ -1,5 +1,4 @@
-"""Participants of a commit: which calls are made, with which outcomes, in which order, and what
-becomes of an error."""
+"""Participants of a commit: the calls, their outcomes and order, and the effect of errors."""
 
 from __future__ import annotations
 

@@ -79,8 +79,7 @@ def service(orm: str, redis_client: Redis, redis_url: str) -> Iterator[Frontier]
 
 @pytest.fixture
 def few_chores(service: Frontier, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stewards look after nodes, tasks and hosts only: the other chores take most of a round, and
-    of what fails in them such a test sees nothing."""
+    """Stewards look after nodes, tasks and hosts only: other chores take most of a round."""
     from crawlservice.chores import chore
 
     monkeypatch.setattr(chore, "FEATURES", ("steward", "tasks", "hosts", "ledger"))

@@ -1,5 +1,4 @@
-"""What tests of exports share: rows that are committed as nodes do, and an exporter that is
-driven step by step."""
+"""Shared parts of tests of exports: rows as nodes commit them, and an exporter in steps."""
 
 from __future__ import annotations
 

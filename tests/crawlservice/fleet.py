@@ -19,8 +19,7 @@ SHORT = 12
 
 @dataclass
 class Fleet:
-    """``tick`` lets each node take one step with what was announced to it: pulled, checking,
-    live."""
+    """``tick`` lets each node take one step with its announcement: pulled, checking, live."""
 
     frontier: Frontier
     refusals: dict[str, str] = field(default_factory=dict)  # revision (12 digits) -> problem

@@ -1,5 +1,4 @@
-"""A crawl and its reparse without nodes: what a worker does, with the database and Redis of a
-test, one request after the other."""
+"""A crawl and its reparse without nodes, one request after the other."""
 
 from __future__ import annotations
 

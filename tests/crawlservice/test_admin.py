@@ -226,9 +226,9 @@ def test_rows_show_their_version_and_are_filtered_by_it(
         assert cells(some, "version") == ["2f00c0ffee00"]
         detail = admin.get(f"/admin/crawlservice/{name}/{row.pk}/change/").content.decode()
         assert "2f00c0ffee00" in detail
-    task = admin.get(f"/admin/crawlservice/task/{other.pk}/change/").content.decode()
+    task = admin.get(f"/admin/crawlservice/task/{other.pk}/pages/").content.decode()
     assert "2f00c0ffee00 (1)" in task
-    none = admin.get(f"/admin/crawlservice/task/{ended_task.pk}/change/").content.decode()
+    none = admin.get(f"/admin/crawlservice/task/{ended_task.pk}/pages/").content.decode()
     assert "2f00c0ffee00" not in none
 
 

@@ -44,8 +44,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def internet(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Leads all services to the receiver; returns the URLs that they were asked for. The path at
-    the receiver is that of the service, without its query."""
+    """Leads all services to the receiver, by their own paths; returns the requested URLs."""
     asked: list[str] = []
     usual = CheckedAdapter.send
 

@@ -64,7 +64,7 @@ def keep(task: Task, site: Site, origin: str, targets: list[str]) -> None:
 
 def run(*arguments: str) -> str:
     out = StringIO()
-    call_command("aliases", *arguments, stdout=out, stderr=out)
+    call_command("alias", *arguments, stdout=out, stderr=out)
     return out.getvalue()
 
 

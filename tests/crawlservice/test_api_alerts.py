@@ -19,8 +19,8 @@ from crawlframe.frontier import Frontier
 from crawlservice.accounts.roles import ROLES
 from crawlservice.alerts import state
 from crawlservice.alerts.condition import Alarm
+from crawlservice.cli.store.reseal import reseal_all
 from crawlservice.connections import clock
-from crawlservice.management.commands.reseal import reseal_all
 from crawlservice.models import (
     Action,
     Alert,
@@ -210,7 +210,7 @@ def test_who_may_do_what(service: Frontier, role: str) -> None:
 
 def run(*arguments: str) -> str:
     out = StringIO()
-    call_command("alerts", *arguments, stdout=out, stderr=out)
+    call_command("alert", *arguments, stdout=out, stderr=out)
     return out.getvalue()
 
 

@@ -30,9 +30,9 @@ def caller(published: Frontier) -> Program:
     return program(person("operator"))
 
 
-def run(*arguments: str, name: str = "hosts") -> str:
+def run(*arguments: str, noun: str = "host") -> str:
     out = StringIO()
-    call_command(name, *arguments, stdout=out, stderr=out)
+    call_command(noun, *arguments, stdout=out, stderr=out)
     return out.getvalue()
 
 
@@ -146,35 +146,36 @@ def test_limits_through_the_api(caller: Program, service: Frontier) -> None:
 
 @pytest.mark.usefixtures("service")
 def test_the_command_lists_hosts() -> None:
-    assert "no hosts" in run()
+    assert "no hosts" in run("list")
     for n in range(3):
         Host.objects.create(name=f"h{n}.example", pages=1000 * n, last_status=200)
     Host.objects.filter(name="h1.example").update(paused=True)
-    assert [line.split()[0] for line in run().splitlines()] == [
+    assert [line.split()[0] for line in run("list").splitlines()] == [
         "host", "h2.example", "h1.example", "h0.example",
     ]  # fmt: skip
-    assert "2,000" in run("--begins", "h2")
-    assert "h1.example" in run("--paused")
-    assert "h2.example" not in run("--paused")
-    assert "… and older ones" in run("-n", "2")
-    found = json.loads(run("--json", "-n", "1"))
+    assert "2,000" in run("list", "--begins", "h2")
+    assert "h1.example" in run("list", "--paused")
+    assert "h2.example" not in run("list", "--paused")
+    assert "… and older ones" in run("list", "-n", "2")
+    found = json.loads(run("list", "--json", "-n", "1"))
     assert [host["name"] for host in found["hosts"]] == ["h2.example"]
 
 
 def test_the_command_gives_orders(published: Frontier) -> None:
     busy(published)
-    text = run(NAME, "--delay", "250", "--until", "2h", "--note", "night")
+    text = run("set", NAME, "--delay", "250", "--until", "2h", "--note", "night")
     assert "delay 250 s" in text
     assert "by a command" in text
     assert "night" in text
     (host,) = Host.objects.all()
     assert host.order_until is not None
     assert timedelta(minutes=119) < host.order_until - timezone.now() <= timedelta(hours=2)
-    assert "paused: until an operator resumes it" in run(NAME, "--pause")
-    assert json.loads(run(NAME, "--resume", "--json"))["condition"] == "waiting"
-    assert "tasks" in run(NAME)
-    run(NAME, "--clear")
-    run(NAME, "--forget-robots")
+    assert "paused: until an operator resumes it" in run("pause", NAME)
+    assert "waiting" in run("resume", NAME)
+    assert json.loads(run("show", NAME, "--json"))["condition"] == "waiting"
+    assert "tasks" in run("show", NAME)
+    assert "cleared: delay 250 s" in run("clear", NAME)
+    run("forget-robots", NAME)
     assert Host.objects.get().ordered_at is None
     assert {row.detail["command"] for row in Action.objects.all()} == {True}
 
@@ -182,14 +183,13 @@ def test_the_command_gives_orders(published: Frontier) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--pause"], "name the host"),
-        ([NAME, "--pause", "--delay", "1"], "one order at a time"),
-        ([NAME, "--until", "2h"], "--until and --note go with"),
-        ([NAME, "--delay", "1", "--until", "soon"], "'soon' is no time"),
-        ([NAME, "--delay", "-1"], "delay is -1.0"),
-        ([NAME, "--held"], "not both"),
-        (["a/b", "--pause"], "'a/b' is not a host"),
-        (["nothing.example"], "nothing is known"),
+        (["pause"], "required: name"),
+        (["pause", NAME, "--delay", "1"], "unrecognized arguments: --delay"),
+        (["set", NAME, "--until", "2h"], "give a delay"),
+        (["set", NAME, "--delay", "1", "--until", "soon"], "'soon' is no time"),
+        (["set", NAME, "--delay", "-1"], "delay is -1.0"),
+        (["pause", "a/b"], "'a/b' is not a host"),
+        (["show", "nothing.example"], "nothing is known"),
     ],
 )
 @pytest.mark.usefixtures("service")
@@ -201,10 +201,10 @@ def test_the_command_refuses_what_makes_no_sense(arguments: list[str], words: st
 
 def test_the_command_changes_limits(published: Frontier) -> None:
     task = submit("shop", {"city": "Ulm"})
-    text = run(str(task.pk), "--delay", "4", "--concurrency", "2", name="task")
-    assert "delay 4" in text
-    assert "concurrency 2" in text
-    run(str(task.pk), "--delay", "auto", name="task")
+    text = run("set", str(task.pk), "--delay", "4", "--concurrency", "2", noun="task")
+    assert "-> 4.0, concurrency" in text
+    assert f"Undo: python manage.py task set {task.pk} --delay" in text
+    run("set", str(task.pk), "--delay", "auto", noun="task")
     assert Task.objects.get().settings["adaptive"]
     with pytest.raises(CommandError, match="'x' is neither"):
-        run(str(task.pk), "--delay", "x", name="task")
+        run("set", str(task.pk), "--delay", "x", noun="task")

@@ -81,7 +81,7 @@ def test_there_is_one_first_key(at: Any) -> None:
     first = bot_keys.create()
     assert bot_keys.current() == first
     assert bot_keys.published() == [first]
-    with pytest.raises(KeyProblem, match="botauth rotate"):
+    with pytest.raises(KeyProblem, match="credential rotate-key"):
         bot_keys.create()
     private = unseal(first.sealed_private)
     assert private not in first.sealed_private
@@ -105,7 +105,7 @@ def test_the_next_key_is_published_before_it_signs_and_the_old_one_after(
 
 
 def test_what_cannot_be_changed_says_what_to_do(at: Callable[[timedelta], None]) -> None:
-    with pytest.raises(KeyProblem, match="botauth create"):
+    with pytest.raises(KeyProblem, match="credential create-key"):
         bot_keys.rotate()
     first = bot_keys.create()
     with pytest.raises(KeyProblem, match=r"there is no other key; first run: .*rotate --now"):
@@ -135,8 +135,7 @@ def test_a_key_that_was_given_up_never_signs_again(at: Callable[[timedelta], Non
 
 @pytest.mark.usefixtures("signing")
 def test_workers_follow_a_rotation_without_a_gap(at: Callable[[timedelta], None]) -> None:
-    """At every instant the key that signs is in every directory that a verifier may have kept, and
-    in the one it would get now."""
+    """The signing key is always in every directory that a verifier may have, old or new."""
     bot_keys.create()
     stored, kept, used = StoredPapers(), {}, set()
     for hour in range(120):
@@ -196,7 +195,7 @@ def test_the_directory_is_served_signed_and_cacheable(
 
 def test_nodes_do_not_start_without_a_key(at: Any, signing: None) -> None:
     for refuse in (bot_keys.check, StoredPapers().read):
-        with pytest.raises(ConfigError, match=r"CRAWLFRAME_BOT_AUTH is set.*botauth create"):
+        with pytest.raises(ConfigError, match=r"CRAWLFRAME_BOT_AUTH is set.*credential create-key"):
             refuse()
     bot_keys.create()
     bot_keys.check()
@@ -211,19 +210,19 @@ def test_nothing_is_checked_or_read_while_it_is_off(at: Any) -> None:
 
 def test_the_command(at: Any, capsys: pytest.CaptureFixture[str]) -> None:
     def run(*words: str) -> str:
-        call_command("botauth", *words)
+        call_command("credential", *words)
         return capsys.readouterr().out
 
-    assert "signs from now on" in run("create")
-    assert "signs from 2026-11-02 00:00 UTC on" in run("rotate")
+    assert "signs from now on" in run("create-key")
+    assert "signs from 2026-11-02 00:00 UTC on" in run("rotate-key")
     rows = [*BotKey.objects.all()]
-    listed = run("list")
+    listed = run("keys")
     assert [line.split()[:2] for line in listed.splitlines()[1:3]] == [
         [rows[0].name, "signs"], [rows[1].name, "next"],
     ]  # fmt: skip
     assert "signs from now on" in run("rotate", "--now")
     assert "retired" in run("retire", rows[0].name[:10])
-    assert "retired" in run("list").splitlines()[1]
+    assert "retired" in run("keys").splitlines()[1]
     with pytest.raises(CommandError, match="--hours must be between 1 and"):
         run("rotate", "--hours", "0")
     private = unseal(rows[0].sealed_private)

@@ -262,7 +262,7 @@ def test_what_limits_stopped_is_told_after_the_end(
     assert "stopped by url_length: 1,204 links were not followed" in lines
     assert "stopped by host_page_limit: 8 links were not followed" in lines
     assert "possible trap a.example/calendar/{n}: 1,830 pages, 12 different contents" in lines
-    viewer, path = as_role("viewer"), f"/admin/crawlservice/task/{task.pk}/summary/"
+    viewer, path = as_role("viewer"), f"/admin/crawlservice/task/{task.pk}/change/now/"
     page = viewer.get(path).content.decode()
     assert "Stopped by url_length: 1,204 links were not followed." in page
     assert "Possible trap: a.example/calendar/{n}: 1,830 pages, 12 different contents." in page

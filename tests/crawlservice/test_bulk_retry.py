@@ -235,10 +235,10 @@ def test_the_command_counts_asks_and_tells(service: Frontier) -> None:
     crawl = crawled(service)
     failed = errors(crawl)
     with pytest.raises(CommandError, match="nobody to ask"):
-        call_command("retry", "--spider", "graph", stdout=StringIO())
+        call_command("task", "retry", "--spider", "graph", stdout=StringIO())
     assert errors(crawl) == failed
     out = StringIO()
-    call_command("retry", "--spider", "graph", "--since", "2h", "--yes", stdout=out)
+    call_command("task", "retry", "--spider", "graph", "--since", "2h", "--yes", stdout=out)
     assert out.getvalue().splitlines() == [
         f"{failed} errors in 1 ended tasks of graph",
         f"1 of 1 tasks: {failed} of {failed} requests",
@@ -260,7 +260,7 @@ def test_the_command_counts_asks_and_tells(service: Frontier) -> None:
 )
 def test_wrong_commands_are_explained(service: Frontier, arguments: list[str], told: str) -> None:
     with pytest.raises(CommandError, match=re.escape(told)):
-        call_command("retry", *arguments, stdout=StringIO())
+        call_command("task", "retry", *arguments, stdout=StringIO())
 
 
 def test_the_pages_show_how_many_and_how_far(

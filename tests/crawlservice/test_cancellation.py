@@ -137,8 +137,7 @@ def test_no_more_rows_than_the_page_limit_allows(frontier: Frontier) -> None:
 
 
 def test_a_row_that_redis_does_not_know(one_partition: Frontier) -> None:
-    """The worker died after its commit: the request was given back, and was waiting when the task
-    was cancelled. Its row counts, and what it leads to has rows."""
+    """The worker died after its commit, and the task was cancelled: the row counts."""
     frontier = one_partition
     crawl = GraphCrawl(frontier)
     crawl.work(frontier, 1)
@@ -237,8 +236,7 @@ def test_a_retry_waits_for_the_rows_and_fetches_the_rest(frontier: Frontier, slo
 def test_a_walk_from_before_a_retry_ends_nothing(
     one_partition: Frontier, monkeypatch: pytest.MonkeyPatch, leads_anew: bool
 ) -> None:
-    """A steward stops in the middle, another one leads and finishes; what is retried and cancelled
-    then is before the place where the first one continues."""
+    """A steward stops in the middle of a walk, another finishes it after a retry and a cancel."""
     monkeypatch.setattr(cancellation, "REQUESTS_PER_STEP", 1)
     frontier = one_partition
     crawl = GraphCrawl(frontier)

@@ -11,14 +11,12 @@ from django.test import Client
 from django.utils import timezone
 from rich.console import Console
 
-from crawlframe.frontier import Completion, Counts, Frontier
+from crawlframe.frontier import Completion, Frontier
 from crawlservice.cli.report import report
 from crawlservice.cli.terminal import TaskProgressView
 from crawlservice.management.commands.top import Meters
-from crawlservice.models import Page, Sample, Task
+from crawlservice.models import Page, Task
 from crawlservice.monitoring import charts, overview
-from crawlservice.steward import sampling
-from crawlservice.steward.sampling import Sampler
 from crawlservice.tasks.progress import progress, summary
 from crawlservice.tasks.progress.forecast import forecast
 from crawlservice.tasks.submit import cancel, submit
@@ -84,31 +82,9 @@ def test_the_errors_and_statuses_of_a_task(
     cancelled_task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(summary, "MAX_ROWS", 5)
-    found = summary.summarize(cancelled_task)
-    assert [(reason.reason, reason.errors) for reason in found.reasons] == [("http_404", 1)]
-    assert (found.errors, found.pages) == (1, 3)
-
-
-def test_charts(orm: str) -> None:
-    begin = timezone.now()
-    rest = dict.fromkeys(("ready", "in_progress", "delayed", "parked", "items"), 0)
-    numbers = ((0, 0, 0), (10, 2, 0), (10, 102, 100))
-    samples = [
-        Sample(at=begin + timedelta(seconds=10 * n), nf=nf, ne=ne, cancelled=cancelled, **rest)
-        for n, (nf, ne, cancelled) in enumerate(numbers)
-    ]
-    chart = charts.points(samples)
-    assert chart["pages"] == [1.2, 0.0]
-    assert chart["errors"] == [0.2, 0.0]
-    assert (chart["errors_total"], chart["cancelled"]) == ([2, 2], [0, 100])
-
-
-def test_samples(orm: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "SAMPLE_SECONDS", 0.0)
-    Task.objects.create(spider="shop", seeds=b"", state="cancelled", na=9, ne=9, cancelled=7)
-    task = Task.objects.create(spider="shop", seeds=b"")
-    Sampler().tick({task.pk: Counts("cancelling", 5, 1, 4, 0, 0, 0, 0, 0, 0, 4)})
-    assert [*Sample.objects.order_by("pk").values_list("ne", "cancelled")] == [(13, 11), (4, 4)]
+    causes = summary.causes_of(cancelled_task)
+    assert [(cause.reason, cause.errors) for cause in causes] == [("http_404", 1)]
+    assert sum(dict(summary.statuses_of(cancelled_task)).values()) == 3
 
 
 def test_the_report_and_the_live_line(cancelled_task: Task) -> None:

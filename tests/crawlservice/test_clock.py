@@ -99,7 +99,7 @@ def test_prune_deletes_what_is_as_old_as_it_says(published: Frontier) -> None:
     ended = datetime.now(UTC) - timedelta(days=10)
     Task.objects.create(spider="shop", seeds=b"", state="finished", finished_at=ended)
     for days, left in ((11, 1), (9, 0)):
-        call_command("prune", f"--tasks-older-than={days}", "--yes", stdout=StringIO())
+        call_command("task", "prune", f"--tasks-older-than={days}", "--yes", stdout=StringIO())
         assert Task.objects.count() == left
 
 

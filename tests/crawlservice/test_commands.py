@@ -19,7 +19,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from crawlframe.frontier import Frontier
-from crawlservice.management.commands.record import PLUGIN
+from crawlservice.cli.spiders.record import PLUGIN
 from crawlservice.management.commands.startspider import NewSpiderError, write_spider
 from crawlservice.models import Item, Page, Task
 from crawlservice.tasks.submit import pause, submit
@@ -41,7 +41,7 @@ def test_submit_tells_the_number_and_what_comes_next(published: Frontier) -> Non
     text = run("submit", "shop", "-a", "city=Ulm", "-a", "pages=2", "--priority", "5")
     task = Task.objects.get()
     assert f"task {task.pk} submitted: shop" in text
-    assert f"task {task.pk} --follow" in text
+    assert f"task show {task.pk} --follow" in text
     assert (task.arguments, task.priority) == ({"city": "Ulm", "pages": 2}, 5)
 
 
@@ -49,7 +49,7 @@ def test_submit_tells_the_number_and_what_comes_next(published: Frontier) -> Non
     ("arguments", "words"),
     [
         (["shopp"], "did you mean 'shop'"),
-        (["shopp"], "; python manage.py checkspiders says what does not load"),
+        (["shopp"], "; python manage.py check says what does not load"),
         (["shop"], "needs the argument 'city'"),
         (["shop", "-a", "city"], "give name=value"),
         (["shop", "-a", "city=Ulm", "-a", "pages=x"], "give a whole number"),
@@ -65,41 +65,41 @@ def test_submit_refuses_bad_input(published: Frontier, arguments: list[str], wor
 
 def test_tasks_lists_numbers_of_running_and_ended_tasks(ended_task: Task) -> None:
     running = submit("shop", {"city": "Ulm"})
-    head, first, second = run("tasks").splitlines()
-    assert " ".join(head.split()) == "id spider state requests done errors left parked items time"
-    assert " ".join(first.split()[:9]) == f"{running.pk} shop running 1 0 0 1 0 0"
-    ended = f"{ended_task.pk} shop finished with errors 3 2 1 0 0 2"
+    head, first, second = run("task", "list").splitlines()
+    assert " ".join(head.split()) == "id spider state items errors requests done left parked time"
+    assert " ".join(first.split()[:9]) == f"{running.pk} shop running 0 0 1 0 1 0"
+    ended = f"{ended_task.pk} shop finished with errors 2 1 3 2 0 0"
     assert " ".join(second.split()[:11]) == ended
-    assert "older" not in run("tasks")
-    _, only, older = run("tasks", "-n", "1").splitlines()
+    assert "older" not in run("task", "list")
+    _, only, older = run("task", "list", "-n", "1").splitlines()
     assert only.split()[:9] == first.split()[:9]
     assert older == "… 1 older ones: -n 2"
-    assert "older" not in run("tasks", "-n", "1", "--active")
-    assert "no tasks" not in run("tasks", "-n", "0")
-    assert str(ended_task.pk) not in run("tasks", "--active").splitlines()[1].split()[0]
-    assert run("tasks", "--outcome", "finished_with_errors").splitlines()[1] == second
-    assert run("tasks", "--outcome", "failed") == "no task is failed\n"
+    assert "older" not in run("task", "list", "-n", "1", "--active")
+    assert "no tasks" not in run("task", "list", "-n", "0")
+    assert str(ended_task.pk) not in run("task", "list", "--active").splitlines()[1].split()[0]
+    assert run("task", "list", "--outcome", "finished_with_errors").splitlines()[1] == second
+    assert run("task", "list", "--outcome", "failed") == "no task is failed\n"
 
 
 def test_tasks_marks_those_that_parse_kept_pages(ended_task: Task) -> None:
-    assert "parses again" not in run("tasks")
+    assert "parses again" not in run("task", "list")
     Task.objects.filter(pk=ended_task.pk).update(reparse={"task": 7})
-    assert f"{ended_task.pk} shop (parses again) finished" in " ".join(run("tasks").split())
+    assert f"{ended_task.pk} shop (parses again) finished" in " ".join(run("task", "list").split())
 
 
 def test_tasks_says_when_there_are_none(service: Frontier) -> None:
-    assert "no tasks" in run("tasks")
+    assert "no tasks" in run("task", "list")
 
 
 def test_tasks_marks_what_redis_cannot_tell(published: Frontier) -> None:
     submit("shop", {"city": "Ulm"})
     with redis_at("redis://127.0.0.1:1/0"):
-        assert "running (waits for Redis)" in run("tasks")
+        assert "running (waits for Redis)" in run("task", "list")
 
 
 def test_task_shows_an_ended_task_with_its_errors(ended_task: Task) -> None:
     for arguments in ([], ["--follow"]):
-        text = run("task", ended_task.pk, *arguments)
+        text = run("task", "show", ended_task.pk, *arguments)
         lines = [" ".join(line.split()) for line in text.splitlines()]
         assert {"requests 3", "done 2", "errors 1", "left 0"} <= {*lines}
         assert f"state finished with errors: {ended_task.reason}" in lines
@@ -114,30 +114,32 @@ def test_who_waits_for_a_task_learns_how_it_ended(
     ended_task: Task, outcome: str, code: int
 ) -> None:
     Task.objects.update(outcome=outcome, reason="")
-    assert outcome in run("task", ended_task.pk)
+    assert outcome in run("task", "show", ended_task.pk)
     with pytest.raises(CommandError, match=f"task {ended_task.pk} (has|was) {outcome}") as raised:
-        run("task", ended_task.pk, "--follow")
+        run("task", "show", ended_task.pk, "--follow")
     assert raised.value.returncode == code
 
 
 def test_task_names_the_code_that_made_its_pages(
     ended_task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "pages by code" not in run("task", ended_task.pk)
+    assert "pages by code" not in run("task", "show", ended_task.pk)
     first, *later = Page.objects.order_by("id")
     Page.objects.filter(pk__in=[page.pk for page in later]).update(version="2f00c0ffee00")
-    assert "pages by code  2f00c0ffee00 (2), unknown (1) " in run("task", ended_task.pk)
+    assert "pages by code  2f00c0ffee00 (2), unknown (1) " in run("task", "show", ended_task.pk)
     Page.objects.filter(pk=first.pk).update(version="1f00c0ffee00")
-    assert "pages by code  2f00c0ffee00 (2), 1f00c0ffee00 (1) " in run("task", ended_task.pk)
+    assert "pages by code  2f00c0ffee00 (2), 1f00c0ffee00 (1) " in run(
+        "task", "show", ended_task.pk
+    )
     monkeypatch.setattr("crawlservice.tasks.results.versions.MAX_ROWS", 2)
-    assert "2f00c0ffee00 (2) of the latest 2 pages " in run("task", ended_task.pk)
+    assert "2f00c0ffee00 (2) of the latest 2 pages " in run("task", "show", ended_task.pk)
 
 
 def test_task_shows_what_waits_and_why(published: Frontier) -> None:
     task = submit("shop", {"city": "Ulm"}).pk
     (claimed,) = published.claim(1, 1, 10).requests
     published.park(1, [(claimed.rid, claimed.host, "no spider 'shop'")])
-    text = run("task", task)
+    text = run("task", "show", task)
     assert "1: no spider 'shop'" in text
     assert "parked 1" in text
 
@@ -152,12 +154,12 @@ def test_task_shows_what_waits_and_why(published: Frontier) -> None:
 )
 def test_an_error_names_its_url_once(ended_task: Task, detail: str, shown: str) -> None:
     ended_task.page_set.filter(reason="http_404").update(detail=detail)
-    assert shown in run("task", ended_task.pk)
+    assert shown in run("task", "show", ended_task.pk)
 
 
 def test_what_was_scraped_cannot_steer_the_terminal(ended_task: Task) -> None:
     ended_task.page_set.filter(reason="http_404").update(detail="\x1b]0;owned\x07 [bold]x")
-    text = run("task", ended_task.pk)
+    text = run("task", "show", ended_task.pk)
     assert "\x1b" not in text
     assert "\x07" not in text
     assert "[bold]x" in text
@@ -166,35 +168,35 @@ def test_what_was_scraped_cannot_steer_the_terminal(ended_task: Task) -> None:
 def test_steering_by_command(published: Frontier) -> None:
     task = submit("shop", {"city": "Ulm"}).pk
     for verb, state in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelling")):
-        assert f"task {task}" in run(verb, task)
+        assert f"task {task}" in run("task", verb, task)
         assert Task.objects.get().state == state
     with pytest.raises(CommandError, match="is cancelling and cannot be paused"):
-        run("pause", task)
+        run("task", "pause", task)
     with pytest.raises(CommandError, match="no task 77"):
-        run("cancel", 77)
+        run("task", "cancel", 77)
 
 
 def test_audit_passes_what_is_good(ended_task: Task) -> None:
     paused = submit("shop", {"city": "Ulm"}).pk
     pause(paused)
-    assert run("audit").splitlines() == [
+    assert run("store", "audit").splitlines() == [
         f"task {ended_task.pk}: all holds",
         f"task {paused}: all holds",
         "all holds: 2 tasks and the frontier",
     ]
-    assert run("audit", ended_task.pk) == "all holds: 1 tasks and the frontier\n"
+    assert run("store", "audit", ended_task.pk) == "all holds: 1 tasks and the frontier\n"
 
 
 def test_audit_says_on_a_terminal_how_far_it_is(
-    ended_task: Task, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ended_task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run("audit")
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    run("audit")
-    told = capsys.readouterr().err
-    assert "\r50 % of 3 ledger rows" in told
-    assert told.endswith("\r\x1b[K")  # the line is gone at the end
+    err = StringIO()
+    call_command("store", "audit", stdout=StringIO(), stderr=err)
+    assert err.getvalue() == ""
+    monkeypatch.setattr(err, "isatty", lambda: True)
+    call_command("store", "audit", stdout=StringIO(), stderr=err)
+    assert "ledger rows" in err.getvalue()
+    assert "100%" in err.getvalue()
 
 
 def test_audit_names_damage_in_database_and_frontier(
@@ -203,22 +205,22 @@ def test_audit_names_damage_in_database_and_frontier(
     Item.objects.all().delete()
     out = StringIO()
     with pytest.raises(CommandError, match="problems in 1 tasks"):
-        call_command("audit", stdout=out)
+        call_command("store", "audit", stdout=out)
     assert " has 0 of 2" in out.getvalue()
     task = submit("shop", {"city": "Ulm"}).pk
     redis_client.hincrby(published.store.keys[0]("TASK", task), "na", 3)
     out = StringIO()
     with pytest.raises(CommandError):
-        call_command("audit", str(task), stdout=out)
+        call_command("store", "audit", str(task), stdout=out)
     assert f"task {task}" in out.getvalue()
 
 
 def test_export_writes_the_items(ended_task: Task, tmp_path: Path) -> None:
-    text = run("export", ended_task.pk, "-o", tmp_path / "items.csv")
+    text = run("task", "export", ended_task.pk, "-o", tmp_path / "items.csv")
     assert text == f"2 items of task {ended_task.pk} written to {tmp_path}/items.csv\n"
     assert (tmp_path / "items.csv").read_text().split() == ["n", "1", "2"]
     running = submit("shop", {"city": "Ulm"}).pk
-    assert "it is running" in run("export", running, "-o", tmp_path / "some.jsonl")
+    assert "it is running" in run("task", "export", running, "-o", tmp_path / "some.jsonl")
     assert (tmp_path / "some.jsonl").read_text() == ""
 
 
@@ -234,7 +236,7 @@ def test_export_refuses_bad_input(
     ended_task: Task, tmp_path: Path, task: str, output: str, words: str
 ) -> None:
     with pytest.raises(CommandError) as raised:
-        run("export", task, "-o", tmp_path / output)
+        run("task", "export", task, "-o", tmp_path / output)
     assert words in str(raised.value)
     assert [*tmp_path.glob("items*")] == []
 
@@ -255,8 +257,8 @@ def test_redis_that_cannot_be_reached_is_named(published: Frontier) -> None:
     assert "secret" not in str(raised.value)
 
 
-def test_checkspiders_shows_the_spiders_of_the_checkout() -> None:
-    text = run("checkspiders")
+def test_check_shows_the_spiders_of_the_checkout() -> None:
+    text = run("check")
     assert "listings" in text
     assert 'city: text = "berlin"' in text
     assert "concurrency = 64" in text
@@ -285,7 +287,7 @@ def site(tmp_path: Path, manage_env: dict[str, str]) -> Callable[..., Any]:
 
 
 @pytest.mark.process
-def test_startspider_writes_a_spider_that_passes_checkspiders(
+def test_startspider_writes_a_spider_that_passes_check(
     site: Callable[..., Any], tmp_path: Path
 ) -> None:
     made = site("startspider", "my_shop", "https://shop.example/a?b='\"{}$x\\n")
@@ -293,12 +295,12 @@ def test_startspider_writes_a_spider_that_passes_checkspiders(
     text = (tmp_path / "spiders" / "my_shop.py").read_text()
     assert "class MyShopSpider(Spider):" in text
     assert 'allowed_domains = ("shop.example",)' in text
-    checked = site("checkspiders")
+    checked = site("check")
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "my_shop" in checked.stdout
     test = (tmp_path / "tests" / "test_my_shop.py").read_text()
     assert "from spiders.my_shop import MyShopSpider\n" in test
-    assert "manage.py record my_shop" in test
+    assert "manage.py spider record my_shop" in test
     tested = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", PLUGIN, "tests"],
         cwd=tmp_path,
@@ -344,7 +346,7 @@ def test_startspider_records_if_it_is_asked_to(
     (tmp_path / "tests" / "test_books.py").write_text("kept")
     monkeypatch.syspath_prepend(tmp_path)
     settings_with(CRAWLFRAME=replace(settings.CRAWLFRAME, spiders=package.name))
-    monkeypatch.setattr("crawlservice.management.commands.record.PageRecorder.pause", 0.0)
+    monkeypatch.setattr("crawlservice.cli.spiders.record.PageRecorder.pause", 0.0)
     said = run("startspider", "books", demo.url, "--record")
     assert f"to {tmp_path}/tests/recorded/books" in said
     assert (tmp_path / "tests/recorded/books/start.page.json").exists()
@@ -382,11 +384,11 @@ def test_startspider_refuses_bad_urls(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_checkspiders_and_crawl_name_file_and_line_of_a_broken_spider(
+def test_check_and_crawl_name_file_and_line_of_a_broken_spider(
     site: Callable[..., Any], tmp_path: Path
 ) -> None:
     (tmp_path / "spiders" / "bad.py").write_text("import json\n\n1 / 0\n")
-    checked, crawled = site("checkspiders"), site("crawl", "bad")
+    checked, crawled = site("check"), site("crawl", "bad")
     for done in (checked, crawled):
         assert done.returncode == 1
         output = done.stdout + done.stderr

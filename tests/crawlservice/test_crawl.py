@@ -80,7 +80,7 @@ def test_the_demo_crawl_stores_what_the_site_made_and_says_so(
     assert service.open_tasks() == []
     log = (tmp_path / "var" / "log" / "crawl-1.log").read_text()
     assert "no remaining task can make progress" in log
-    assert "all holds" in run("audit")
+    assert "all holds" in run("store", "audit")
 
 
 def test_settings_of_the_task_a_csv_and_plain_progress_lines(
@@ -121,11 +121,11 @@ def test_pages_are_fetched_once_with_the_cache(
     second = manage("crawl", "listings", *given, "-s", "delay=5", "-o", out)  # the site is gone
     assert second.returncode == 0, second.stdout + second.stderr
     assert items_of(out) == before
-    assert "all holds" in run("audit")
+    assert "all holds" in run("store", "audit")
     settings_with(VAR_DIR=tmp_path / "var")
-    assert re.match(r"kept: \d+ pages", run("cache"))
-    assert re.match(r"deleted: \d+ pages", run("cache", "--clear"))
-    assert run("cache").startswith("kept: 0 pages")
+    assert re.match(r"kept: \d+ pages", run("store", "cache"))
+    assert re.match(r"deleted: \d+ pages", run("store", "clear-cache"))
+    assert run("store", "cache").startswith("kept: 0 pages")
 
 
 def test_a_site_that_is_down_is_an_error_with_its_reason(manage: Manage) -> None:
@@ -157,21 +157,23 @@ def test_nodes_that_die_or_are_stopped_are_reported_and_another_goes_on(
         assert "the node was killed by signal 9 while task 1 is running" in crawl.output
         assert "crawlframe.node." in crawl.output
         assert "Traceback" not in crawl.output
-        assert "python manage.py resume 1" in crawl.output
+        assert "python manage.py task resume 1" in crawl.output
         crawl, node = crawled(2, demo.stats()["requests"] + 30)
         assert crawl.stop(signal.SIGINT) == 130
         assert "nothing is lost" in crawl.output
-        assert "python manage.py resume 2 && python manage.py runcrawler --once" in crawl.output
+        assert (
+            "python manage.py task resume 2 && python manage.py runcrawler --once" in crawl.output
+        )
         assert "Traceback" not in crawl.output
         assert not alive(node)
-        assert run("tasks").count("paused") == 2
-        run("resume", 1)
-        run("resume", 2)
+        assert run("task", "list").count("paused") == 2
+        run("task", "resume", 1)
+        run("task", "resume", 2)
         rest = manage("runcrawler", "--once", "--workers", 1)
         assert rest.returncode == 0, rest.stderr
-    assert run("tasks").count("finished") == 2
+    assert run("task", "list").count("finished") == 2
     assert stored(manage_env) == sorted(2 * [*demo.site.expected_items()], key=lambda i: i["id"])
-    assert "all holds" in run("audit")
+    assert "all holds" in run("store", "audit")
 
 
 def test_the_demo_is_cancelled_with_its_site(
@@ -200,8 +202,8 @@ def test_a_node_that_would_spoil_the_crawl_is_named(
     assert refused.returncode == 1
     assert "node closed (process" in refused.stderr
     assert "start it with CRAWLFRAME_ALLOW_PRIVATE=127.0.0.1/32" in refused.stderr
-    assert "no tasks" in run("tasks")
-    (shown,) = json.loads(run("nodes", "--json"))["nodes"]
+    assert "no tasks" in run("task", "list")
+    (shown,) = json.loads(run("node", "list", "--json"))["nodes"]
     assert (shown["node"], shown["pid"], shown["workers"]) == ("closed", node.process.pid, 1)
     assert node.stop() == 0
 
@@ -266,7 +268,7 @@ def test_a_spider_that_cannot_be_made_ends_the_waiting(
     assert done.returncode == 1
     assert "all 1 requests left of task 1 wait" in done.stderr
     assert "no key file" in done.stderr
-    assert "python manage.py resume 1" in done.stderr
+    assert "python manage.py task resume 1" in done.stderr
 
 
 def engine_of(checkout: Path) -> list[Path]:

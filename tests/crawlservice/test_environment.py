@@ -62,7 +62,7 @@ def test_what_kubernetes_sets_is_not(name: str) -> None:
 
 def test_commands_warn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRAWLFRAME_WORKER", "4")
-    command = [sys.executable, "manage.py", "checkspiders"]
+    command = [sys.executable, "manage.py", "check"]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "warning: CRAWLFRAME_WORKER is set, but there is no such setting" in done.stderr

@@ -19,6 +19,7 @@ from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import ErrorGroup, Page, Task
 from crawlservice.steward import pruning
 from crawlservice.tasks.results import error_groups
+from crawlservice.tasks.results.error_text import ErrorText
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.web import log_in_as, rows
 
@@ -37,6 +38,14 @@ def broken(line: int = 42, error: str = "json.decoder.JSONDecodeError: Expecting
     return BROKEN.format(line=line, error=error).removeprefix(
         "Traceback (most recent call last):\n"
     )
+
+
+def test_a_text_has_its_message_and_the_line_of_its_author() -> None:
+    error = "json.decoder.JSONDecodeError: Expecting value"
+    source = 'price = int(box["price"])'
+    text = ErrorText.of(broken())
+    assert text == (error, True, "/srv/project/spiders/shop.py:42", source)
+    assert ErrorText.of("http://x/: answered 404", "http://x/") == ("answered 404", False, "", "")
 
 
 @pytest.mark.parametrize(

@@ -89,9 +89,9 @@ def test_errors_statuses_and_hosts_are_without_them(
     polite_task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(summary, "MAX_ROWS", 5)
-    found = summary.summarize(polite_task)
-    assert [(reason.reason, reason.errors) for reason in found.reasons] == [("http_404", 1)]
-    assert (found.errors, found.pages) == (1, 3)
+    causes = summary.causes_of(polite_task)
+    assert [(cause.reason, cause.errors) for cause in causes] == [("http_404", 1)]
+    assert sum(dict(summary.statuses_of(polite_task)).values()) == 3
     monkeypatch.setattr(overview, "ROWS", 3)
     (host,) = overview.hosts().failing
     assert (host.pages, host.errors, host.reason) == (2, 1, "http_404")
@@ -100,19 +100,24 @@ def test_errors_statuses_and_hosts_are_without_them(
 def test_charts_and_samples(orm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     begin = timezone.now()
     rest = dict.fromkeys(("ready", "in_progress", "delayed", "parked", "items"), 0)
-    numbers = ((0, 0, 0), (10, 2, 0), (10, 102, 100))
+    numbers = ((0, 0, 0, 0), (10, 2, 0, 0), (10, 152, 100, 50))
+    names = ("nf", "ne", "excluded", "cancelled")
     samples = [
-        Sample(at=begin + timedelta(seconds=10 * n), nf=nf, ne=ne, excluded=excluded, **rest)
-        for n, (nf, ne, excluded) in enumerate(numbers)
+        Sample(at=begin + timedelta(seconds=10 * n), **dict(zip(names, row, strict=True)), **rest)
+        for n, row in enumerate(numbers)
     ]
     chart = charts.points(samples)
     assert (chart["pages"], chart["errors"]) == ([1.2, 0.0], [0.2, 0.0])
     assert (chart["errors_total"], chart["excluded"]) == ([2, 2], [0, 100])
+    assert chart["cancelled"] == [0, 50]
     monkeypatch.setattr(sampling, "SAMPLE_SECONDS", 0.0)
-    Task.objects.create(spider="shop", seeds=b"", state="finished", na=9, ne=9, excluded=7)
+    Task.objects.create(
+        spider="shop", seeds=b"", state="finished", na=9, ne=9, excluded=7, cancelled=1
+    )
     task = Task.objects.create(spider="shop", seeds=b"")
-    Sampler().tick({task.pk: Counts("running", 5, 1, 4, 0, 0, 0, 0, 0, 0, excluded=4)})
-    assert [*Sample.objects.order_by("pk").values_list("ne", "excluded")] == [(13, 11), (4, 4)]
+    Sampler().tick({task.pk: Counts("running", 5, 1, 4, 0, 0, 0, 0, 0, 0, cancelled=1, excluded=3)})
+    found = Sample.objects.order_by("pk").values_list("ne", "excluded", "cancelled")
+    assert [*found] == [(13, 10, 2), (4, 3, 1)]
 
 
 def test_the_report_and_the_live_line(polite_task: Task) -> None:

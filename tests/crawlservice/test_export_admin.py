@@ -303,12 +303,12 @@ def test_the_api_adds_changes_controls_and_deletes(call: Callable[..., Any]) -> 
 
 
 def test_the_command_lists_them_with_how_far_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    call_command("exports")
+    call_command("export", "list")
     assert "no exports" in capsys.readouterr().out
     fill(made_task(), 2)
     add({"kind": "files", "url": "out", "max_minutes": 0})
     Export.objects.update(problem="it is full", attempts=2)
-    call_command("exports")
+    call_command("export", "list")
     told = capsys.readouterr().out
     assert "houses" in told
     assert "failing" in told
@@ -330,7 +330,7 @@ def test_tasks_are_kept_until_they_are_exported(
     ended: Task, as_role: AsRole, capsys: pytest.CaptureFixture[str]
 ) -> None:
     export = add({"kind": "files", "url": "out", "max_minutes": 0})
-    call_command("prune", "--task", str(ended.pk), "--yes")
+    call_command("task", "prune", "--task", str(ended.pk), "--yes")
     assert f"task {ended.pk} is kept: export houses has not" in capsys.readouterr().out
     assert Item.objects.exists()
     page = as_role("administrator").post(
@@ -339,13 +339,13 @@ def test_tasks_are_kept_until_they_are_exported(
     )
     assert b"export houses has not exported all of it" in page.content
     drive(export)
-    call_command("prune", "--task", str(ended.pk), "--yes")
+    call_command("task", "prune", "--task", str(ended.pk), "--yes")
     assert not Item.objects.exists()
 
 
 def test_a_paused_export_keeps_nothing(ended: Task) -> None:
     changes.pause(add({"kind": "files", "url": "out"}))
-    call_command("prune", "--task", str(ended.pk), "--yes")
+    call_command("task", "prune", "--task", str(ended.pk), "--yes")
     assert not Item.objects.exists()
 
 

@@ -170,10 +170,10 @@ def test_the_command_checks_the_file(
 ) -> None:
     settings_with(CRAWLFRAME=node())
     with pytest.raises(CommandError, match=r"there is no exports\.toml"):
-        call_command("exports", "--check")
+        call_command("export", "check")
     (package / "exports.toml").write_text(GOOD)
-    call_command("exports", "--check")
+    call_command("export", "check")
     assert "no mistakes" in capsys.readouterr().out
     (package / "exports.toml").write_text("x = 1")
     with pytest.raises(CommandError, match=r"exports\.toml:1: x: write a table"):
-        call_command("exports", "--check")
+        call_command("export", "check")

@@ -207,7 +207,7 @@ def test_a_page_and_pruning_at_the_same_moment(task: Task) -> None:
 
 def run(*words: str) -> str:
     out = StringIO()
-    call_command("files", *words, stdout=out)
+    call_command("store", f"{words[0]}-files", *words[1:], stdout=out)
     return out.getvalue()
 
 
@@ -226,7 +226,7 @@ def test_the_command_checks(task: Task, folder: Path) -> None:
     (folder / two.path).write_bytes(b"tw")
     out = StringIO()
     with pytest.raises(CommandError, match="2 files"):
-        call_command("files", "check", stdout=out)
+        call_command("store", "check-files", stdout=out)
     assert f"{one.sha256}: missing; page" in out.getvalue()
     assert f"{two.sha256}: has 2 bytes instead of 3" in out.getvalue()
 

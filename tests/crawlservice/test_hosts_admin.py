@@ -279,7 +279,7 @@ def test_limits_of_a_task_are_changed_on_its_page(published: Frontier) -> None:
     browser, _ = login_as("operator")
     task = submit("shop", {"city": "Ulm"})
     limits = f"/admin/crawlservice/task/{task.pk}/limits/"
-    assert limits in look(browser, f"/admin/crawlservice/task/{task.pk}/change/")
+    assert limits in look(browser, f"/admin/crawlservice/task/{task.pk}/settings/")
     assert 'value="1.5"' in look(browser, limits)
     data = {"delay": "0.5", "concurrency": "3", "page_limit": "100"}
     page = browser.post(limits, data, follow=True).content.decode()
@@ -294,7 +294,7 @@ def test_limits_of_a_task_are_changed_on_its_page(published: Frontier) -> None:
     Task.objects.update(state="finished")
     page = browser.post(limits, data).content.decode()
     assert "only limits of tasks that are running or paused" in page
-    assert limits not in look(browser, f"/admin/crawlservice/task/{task.pk}/change/")
+    assert limits not in look(browser, f"/admin/crawlservice/task/{task.pk}/settings/")
 
 
 def test_limits_of_others_are_not_changed_by_submitters(published: Frontier) -> None:

@@ -47,9 +47,9 @@ def foreign(published: Frontier) -> Frontier:
     return published
 
 
-def run(*options: str) -> str:
+def run(verb: str = "show") -> str:
     out = StringIO()
-    call_command("installation", *options, stdout=out)
+    call_command("store", verb, stdout=out)
     return out.getvalue()
 
 
@@ -79,7 +79,7 @@ def test_a_database_without_an_id_gets_one_outside_of_transactions(service: Fron
 def test_the_refusal_names_both_and_what_to_do(foreign: Frontier) -> None:
     with pytest.raises(OtherInstallation) as refused:
         check(foreign)
-    for words in (THEIRS, of_database(), "'cf'", "CRAWLFRAME_KEY_PREFIX", "--take-over"):
+    for words in (THEIRS, of_database(), "'cf'", "CRAWLFRAME_KEY_PREFIX", "store take-over"):
         assert words in str(refused.value)
 
 
@@ -122,7 +122,7 @@ def test_the_web_shows_it(foreign: Frontier, as_role: Callable[[str], Client]) -
     assert THEIRS in note
     assert THEIRS in client.get("/admin/crawlservice/generation/").content.decode()
     with pytest.raises(CommandError, match=THEIRS):
-        call_command("nodes")
+        call_command("node", "list")
 
 
 def test_a_thread_that_used_it_before_notices(
@@ -144,7 +144,7 @@ def test_taking_over_drops_what_was_there_and_fills_it_again(
     foreign.leases.replay(1)  # numbers of theirs that are fenced are ours to give
     with pytest.raises(CommandError, match="they differ"):
         run()
-    assert of_database() in run("--take-over")
+    assert of_database() in run("take-over")
     assert foreign.eras.installation() == of_database()
     assert (foreign.spiders.all(), redis_client.exists("cf:{0}:fenced")) == ({}, 0)
     assert not is_whole(foreign)
@@ -155,7 +155,7 @@ def test_taking_over_drops_what_was_there_and_fills_it_again(
     assert is_whole(foreign)
     assert foreign.is_open(task.pk)
     assert THEIRS in Era.objects.get(number=2).reason
-    run("--take-over")  # it is ours: nothing happens
+    run("take-over")  # it is ours: nothing happens
     assert Action.objects.count() == 1
 
 
@@ -163,7 +163,7 @@ def test_a_redis_without_an_id_is_taken_over_from_an_unknown_installation(
     service: Frontier, redis_client: Redis
 ) -> None:
     redis_client.flushall()
-    run("--take-over")
+    run("take-over")
     (era,) = Era.objects.all()
     assert era.reason == "Redis was taken over from installation unknown"
 
@@ -172,14 +172,14 @@ def test_it_is_not_taken_from_nodes_that_live(foreign: Frontier) -> None:
     foreign.leases.renew(1, 60)
     foreign.leases.announce(NodeInfo(1, "alpha", "m", "elsewhere", 1, 0.0, 2, 60))
     with pytest.raises(CommandError, match="alpha"):
-        run("--take-over")
+        run("take-over")
     assert foreign.eras.installation() == THEIRS
     assert foreign.spiders.all()
 
 
 def test_a_copy_of_a_database_gets_an_id_of_its_own(service: Frontier) -> None:
     before = of_database()
-    assert "they differ" in run("--new-id"), "what was asked for is done"
+    assert "they differ" in run("new-id"), "what was asked for is done"
     assert of_database() not in (before, "")
     assert service.eras.installation() == before
     detail = Action.objects.get(verb="renew installation").detail
@@ -192,11 +192,11 @@ def test_no_new_id_while_nodes_live_with_the_present_one(service: Frontier) -> N
     service.leases.renew(1, 60)
     service.leases.announce(NodeInfo(1, "alpha", "m", "elsewhere", 1, 0.0, 2, 60))
     with pytest.raises(CommandError, match=r"alpha.*nothing was changed.*REDIS_URL"):
-        run("--new-id")
+        run("new-id")
     assert of_database() == before
     assert not Action.objects.exists()
     service.eras.belong_to(THEIRS, instead=True)  # nodes of others
-    run("--new-id")
+    run("new-id")
     assert of_database() != before
 
 

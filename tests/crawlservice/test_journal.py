@@ -68,7 +68,7 @@ def test_commands_are_written_down(published: Frontier) -> None:
     call_command("submit", "shop", "-a", "city=Ulm", verbosity=0)
     task = Task.objects.get().pk
     for verb in ("pause", "resume", "cancel"):
-        call_command(verb, str(task))
+        call_command("task", verb, str(task))
     by_command = {"command": True}
     assert told() == [
         (verb, "", task, by_command) for verb in ("submit", "pause", "resume", "cancel")
@@ -81,14 +81,16 @@ def test_what_other_commands_change_is_written_down(
     published.store.redis.delete(
         published.store.keys[0]("TASK", ended_task.pk)
     )  # as one that has ended
-    call_command("export", str(ended_task.pk), "-o", str(tmp_path / "items.csv"), verbosity=0)
-    call_command("retry", str(ended_task.pk))
-    call_command("reconcile", str(ended_task.pk))
+    call_command(
+        "task", "export", str(ended_task.pk), "-o", str(tmp_path / "items.csv"), verbosity=0
+    )
+    call_command("task", "retry", str(ended_task.pk))
+    call_command("store", "reconcile", str(ended_task.pk))
     call_command("token", "add", "ada", "--name", "nightly")
     token = Token.objects.get()
     call_command("token", "revoke", str(token.pk))
     ada.delete()
-    call_command("setuplink")
+    call_command("token", "setup-link")
     task, by_command = ended_task.pk, {"command": True}
     assert told() == [
         ("export", "", task, {**by_command, "format": "csv"}),

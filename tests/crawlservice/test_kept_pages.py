@@ -261,8 +261,7 @@ class TestRetention:
 
 
 def test_bodies_are_deleted_beside_pages_that_come(task: Task, database: str) -> None:
-    """Pages with few different bodies come and go in several threads, while bodies are deleted as
-    soon as nobody has them: no commit fails, and no page lacks its body."""
+    """Pages come and go in threads while unused bodies are deleted: no page lacks its body."""
     failures: list[BaseException] = []
     over = threading.Event()
 

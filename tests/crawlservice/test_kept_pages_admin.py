@@ -281,14 +281,14 @@ def test_the_command_shows_them(published: Frontier) -> None:
     row = keep()
     for name in (str(row.rid), row.url):
         out, err = StringIO(), StringIO()
-        call_command("page", name, stdout=out, stderr=err)
+        call_command("page", "show", name, stdout=out, stderr=err)
         assert out.getvalue().strip() == "<h1>Hello</h1>"
         assert f"200 {row.url}" in err.getvalue()
         assert "received: X-A: <b>" in err.getvalue()
         assert "kept because of callback" in err.getvalue()
     out = StringIO()
-    call_command("page", row.url, "--headers", stdout=out, stderr=StringIO())
+    call_command("page", "show", row.url, "--headers", stdout=out, stderr=StringIO())
     assert out.getvalue() == ""
     with pytest.raises(CommandError, match=r"no page of http://x\.example/ is kept"):
-        call_command("page", "http://x.example/")
+        call_command("page", "show", "http://x.example/")
     assert Action.objects.filter(verb="download_page").count() == 2

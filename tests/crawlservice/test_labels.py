@@ -116,13 +116,13 @@ def test_commands_submit_and_find_by_label(
     assert of_task(first.pk) == NEWS
     assert Action.objects.get(task_id=first.pk).detail["labels"] == NEWS
     capsys.readouterr()
-    call_command("tasks", "--label", "domain=news")
+    call_command("task", "list", "--label", "domain=news")
     assert f"{first.pk}  shop" in " ".join(capsys.readouterr().out.split()).replace(
         " shop", "  shop"
     )
-    call_command("tasks", "--label", "domain=sport")
+    call_command("task", "list", "--label", "domain=sport")
     assert "no task has the label domain=sport" in capsys.readouterr().out
-    call_command("task", str(first.pk))
+    call_command("task", "show", str(first.pk))
     assert "domain=news" in capsys.readouterr().out
 
 
@@ -275,7 +275,7 @@ def test_labels_are_changed_on_a_page_of_their_own(ended_task: Task) -> None:
     answer = client.post(f"{place}labels/", {"labels": "domain=news\n\ntopic = tax law"})
     assert answer.status_code == 302
     assert of_task(ended_task.pk) == {"domain": "news", "topic": "tax law"}
-    page = client.get(f"{place}change/").content.decode()
+    page = client.get(f"{place}settings/").content.decode()
     assert texts(page, ".cf-chip") == ["domain news", "topic tax law"]
     page = client.get(f"{place}labels/").content.decode()
     assert "domain=news\ntopic=tax law" in page
@@ -388,6 +388,6 @@ def test_the_api_lists_rows_of_all_tasks_with_a_label(
 def test_who_may_only_look_sees_labels_and_cannot_change_them(ended_task: Task) -> None:
     write(ended_task.pk, NEWS)
     client = log_in_as("viewer")
-    page = client.get(f"/admin/crawlservice/task/{ended_task.pk}/change/").content.decode()
+    page = client.get(f"/admin/crawlservice/task/{ended_task.pk}/settings/").content.decode()
     assert texts(page, ".cf-chip") == ["domain news"]
     assert "/labels/" not in page

@@ -151,8 +151,7 @@ def test_links_that_became_no_request_of_the_task_are_left_out(crawl: Crawl, out
 
 
 def test_a_link_is_at_the_page_that_led_to_it(crawl: Crawl, out: Path) -> None:
-    """Of pages that yielded it at the same time: the one whose layer is that before its own, and of
-    several, the first row."""
+    """Of several pages that yielded it: the first row of the layer before its own."""
     add(crawl, D, 1, C, DEEP)
     add(crawl, A, 0, B, C, DEEP)
     add(crawl, B, 0, C, DEEP, "http://e.example/")
@@ -206,7 +205,7 @@ def test_files_of_an_earlier_run_are_removed(crawl: Crawl, out: Path) -> None:
         (out / name).write_text("")
     before = names_in(out)
     told = StringIO()
-    call_command("layers", str(crawl.task), "--dir", str(out), "--parts", "2", stdout=told)
+    call_command("task", "layers", str(crawl.task), "--dir", str(out), "--parts", "2", stdout=told)
     fresh = out / "fresh"
     written = export(crawl.row, fresh, 2)
     assert names_in(out) == names_in(fresh) | others | {"fresh"}

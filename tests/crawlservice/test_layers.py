@@ -1,5 +1,4 @@
-"""Layers of a task: the steward's step from one to the next, by itself or by hand; what is lost
-meanwhile; retries; and the counts per layer."""
+"""Layers of a task: steps from one to the next, losses, retries, and counts per layer."""
 
 from __future__ import annotations
 

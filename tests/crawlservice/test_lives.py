@@ -49,9 +49,9 @@ def up() -> dict[str, float]:
     return {sample.labels["node"]: sample.value for sample in samples}
 
 
-def nodes(*options: str) -> str:
+def node(*words: str) -> str:
     out = StringIO()
-    call_command("nodes", *options, stdout=out)
+    call_command("node", *words, stdout=out)
     return out.getvalue()
 
 
@@ -185,9 +185,9 @@ def test_it_is_shown_until_it_comes_back(died: int, as_role: Callable[[str], Cli
     (out,) = program(person("viewer", "eye"), "read").get("nodes").json()["nodes"]
     assert (out["state"], out["given_back"]) == ("offline", 7)
     assert up() == {"alpha": 0}
-    assert "it held 7 requests, which other nodes run" in nodes()
+    assert "it held 7 requests, which other nodes run" in node("list")
     with pytest.raises(CommandError, match="is not running"):
-        nodes("--check")
+        node("check")
     lives.begin("alpha", "m", 2)
     assert read() == []
 
@@ -201,13 +201,13 @@ def test_a_life_is_shown_instead_of_the_death_before(died: int, join: Callable[.
 
 def test_an_operator_forgets_it(died: int) -> None:
     with pytest.raises(CommandError, match="no node 'beta' is offline"):
-        nodes("--forget", "beta")
-    assert nodes("--forget", "alpha") == "node alpha was removed from the list\n"
+        node("forget", "beta")
+    assert "node alpha was removed from the list" in node("forget", "alpha")
     assert read() == []
     action = Action.objects.get()
     assert (action.verb, action.detail) == ("forget node", {"command": True, "node": "alpha"})
     with pytest.raises(CommandError, match="no node 'alpha' is offline"):
-        nodes("--forget", "alpha")
+        node("forget", "alpha")
     assert lives.begin("alpha", "m", 2)
     assert kinds() == [(OFFLINE, "alpha")], "it was forgotten"
 

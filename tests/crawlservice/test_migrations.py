@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -20,8 +21,10 @@ from django.db.migrations.recorder import MigrationRecorder
 from crawlframe.base.zstd import ZstdCompressor
 from crawlframe.errors import ConfigError, PageDamaged
 from crawlframe.pages.packing import Packer, digest_of
+from crawlframe.spider.settings import SpiderSettings
+from crawlframe.spider.task_settings import overridden
 from crawlservice.connections.database import is_behind
-from crawlservice.models import Installation, PageBody, Task
+from crawlservice.models import Installation, PageBody, Recipe, Task
 from crawlservice.pages.bodies import read
 from tests.conftest import NewDatabase, django_on
 
@@ -59,7 +62,10 @@ def test_a_database_of_the_pilot_keeps_its_rows_and_pages(
 ) -> None:
     """Also pages that were compressed with a dictionary, more of them than one transaction takes;
     one of them is damaged."""
-    task = pilot("Task").create(spider="shop", arguments={"city": "Ulm"}, seeds=b"")
+    former = {"delay": 1, "max_age": 60, "near_duplicates": "drop", "near_within": "books"}
+    more = {"overrides": former, "seeds": b""}
+    task = pilot("Task").create(spider="shop", arguments={"city": "Ulm"}, **more)
+    pilot("Recipe").create(name="shop", text='{"name": "shop", "settings": {"ip_delay": 2}}')
     installation = pilot("Installation").get()
     monkeypatch.setattr(f"{from_pilot.__name__}.BATCH", 2)
     given = [f"<nav>{'menu ' * 90}</nav>{n}".encode() for n in range(5)]
@@ -80,6 +86,11 @@ def test_a_database_of_the_pilot_keeps_its_rows_and_pages(
     assert is_behind()
     call_command("migrate", verbosity=0)
     assert (Task.objects.get().pk, Task.objects.get().arguments) == (task.pk, {"city": "Ulm"})
+    near = {"action": "drop", "within": "books"}
+    new = {"delay": 1, "reuse": {"max_age": 60}, "near_duplicates": near}
+    assert Task.objects.get().overrides == new
+    overridden(SpiderSettings(), new)
+    assert json.loads(Recipe.objects.get().text)["settings"] == {"ip": {"delay": 2}}
     assert Installation.objects.get().uuid == installation.uuid
     assert not applied() & {*PILOT}
     assert not is_behind()

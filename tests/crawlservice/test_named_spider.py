@@ -99,7 +99,7 @@ def test_one_that_this_release_cannot_read(registry: Registry) -> None:
     with pytest.raises(UnknownSpider, match="recipe books cannot be read: "):
         NamedSpiders(registry).get("books")
     with pytest.raises(CommandError, match="broken: books"):
-        run("checkspiders")
+        run("check")
 
 
 @pytest.mark.usefixtures("orm")
@@ -113,14 +113,14 @@ def test_a_database_that_is_away_is_said_only_where_it_matters(
     assert NamedSpiders(registry).get("shop").note == ""
     with pytest.raises(UnknownSpider, match=r"not be asked for recipes: it is away"):
         NamedSpiders(registry).get("books")
-    assert "note: the database could not be asked for recipes: it is away" in run("checkspiders")[1]
+    assert "note: the database could not be asked for recipes: it is away" in run("check")[1]
 
 
 @pytest.mark.usefixtures("orm", "registry")
-def test_checkspiders_lists_recipes_after_the_code() -> None:
+def test_check_lists_recipes_after_the_code() -> None:
     save("books", settings={"delay": 3})
     save("shop")
-    out, err = run("checkspiders")
+    out, err = run("check")
     rows = [" ".join(line.replace("│", " ").split()) for line in out.splitlines()]
     assert "books recipe, version 1 delay = 3.0" in rows
     assert rows[-1] == "2 spiders, no problems"

@@ -29,7 +29,7 @@ PROBLEM = (
 
 def run(*arguments: str) -> str:
     out = StringIO()
-    call_command("nodes", *arguments, stdout=out, stderr=out)
+    call_command("node", "list", *arguments, stdout=out, stderr=out)
     return out.getvalue()
 
 

@@ -129,13 +129,6 @@ def test_how_a_task_ended(
     assert event.kind == outcome.removesuffix("_with_errors")
 
 
-def test_the_share_is_a_setting(
-    crawl: Callable[..., Task], settings_with: Callable[..., None]
-) -> None:
-    settings_with(FAILED_SHARE=0.9)
-    assert crawl([SEED] + [ITEM] + [(1, "dns", 0)] * 8).outcome == "finished_with_errors"
-
-
 def test_no_items_are_compared_with_earlier_runs(crawl: Callable[..., Task]) -> None:
     first = crawl([SEED, OK])
     assert first.outcome == "finished"  # nothing to compare it with

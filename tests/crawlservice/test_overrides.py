@@ -19,7 +19,6 @@ from crawlservice.tasks.overrides import as_pairs, detail, parse_settings
 from crawlservice.tasks.progress import outcomes
 from crawlservice.tasks.stored_limits import limits_as_written, limits_of, stored_limits
 from crawlservice.tasks.submit import submit
-from crawlservice.templatetags.crawls import pairs
 from tests.crawlservice.forms import filled_in
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.web import log_in_as, texts
@@ -43,6 +42,13 @@ def test_they_are_read_from_text(typed: str, value: Any) -> None:
     assert parse_settings(as_pairs(given)) == given
 
 
+def test_parts_of_tables_are_read_from_text() -> None:
+    given = parse_settings(["reuse=60", "reuse.conditional=yes", "near_duplicates.within=books"])
+    reuse = {"max_age": 60, "conditional": True}
+    assert given == {"reuse": reuse, "near_duplicates": {"within": "books"}}
+    assert parse_settings(as_pairs(given)) == given
+
+
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
@@ -51,6 +57,7 @@ def test_they_are_read_from_text(typed: str, value: Any) -> None:
         (["delay=soon"], "setting 'delay': 'soon' is not accepted; give a number or one of auto"),
         (["DOWNLOAD_DELAY=1"], "DOWNLOAD_DELAY is Scrapy's name; write 'delay'"),
         (["headers={}"], "headers are set in the code of the spider"),
+        (["ip_delay=1"], "or -s ip.delay=... for a task"),
     ],
 )
 def test_what_cannot_be_read_is_refused(typed: list[str], words: str) -> None:
@@ -136,7 +143,7 @@ def test_only_operators_make_a_task_rougher_to_hosts(
         assert refused.status_code == 422
         assert words in refused.content.decode()
     assert program(person("operator")).post("tasks", body).status_code == 201
-    gentle = {"delay": 9, "concurrency": 1, "ip_delay": 2}
+    gentle = {"delay": 9, "concurrency": 1, "ip": {"delay": 2}}
     assert submitter.post("tasks", {**body, "settings": gentle}).status_code == 201
 
 
@@ -160,7 +167,7 @@ def test_the_form_takes_shows_and_clones_them(published: Frontier) -> None:
     task = Task.objects.get()
     assert task.overrides == {"delay": 4, "robots": False, "handle_statuses": [404]}
     facts = dict(zip(texts(page, "dl dt"), texts(page, "dl dd"), strict=True))
-    assert facts["Settings"] == pairs(task.overrides)
+    assert "delay4taskconcurrency3spider" in facts["Settings"]
     assert Action.objects.exclude(verb="login").get().detail["settings"] == task.overrides
     clone = client.get(f"{FORM}&clone={task.pk}").content.decode()
     values = filled_in(clone)

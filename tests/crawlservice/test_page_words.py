@@ -7,25 +7,27 @@ from typing import Any
 import pytest
 from django.utils import translation
 
-from crawlframe import errors
-from crawlservice.display import reason_words
+from crawlservice.display import in_words, readable, reason_words
 from crawlservice.tasks.progress.outcomes import PHRASES
-from crawlservice.templatetags.crawls import limits_in_words, pairs
+from crawlservice.templatetags.crawls import delay_in_words, pairs
+from tests.crawlservice.web import texts
+
+DATA = {"name": "Chair", "tags": ["new", "oak"], "sizes": [{"w": 3}, {"h": 0}], "no": None}
 
 
-@pytest.mark.parametrize(
-    ("limits", "words"),
-    [
-        ({"delay": "auto", "min_delay": 2}, ["as fast as each host can take",
-            "at least 2 s between two requests to a host"]),
-        ({"delay": 0, "concurrency": 64}, ["no delay", "at most 64 requests to a host at once"]),
-        ({"delay": 0.5, "page_limit": 0}, ["0.5 s between two requests to a host"]),
-        ({"proxy": "any", "layers": 3}, ["proxy any", "layers 3"]),
-        ({}, []),
-    ],
-)  # fmt: skip
-def test_limits(limits: dict[str, Any], words: list[str]) -> None:
-    assert limits_in_words(limits) == words
+def test_data_has_no_marks_of_json() -> None:
+    assert in_words(DATA) == "name Chair · tags new, oak · sizes (w 3), (h 0) · no –"
+    page = readable(DATA | {"<b>": "http://x.example/", "deep": [[[[[[[[]]]]]]]]})
+    shown = page.partition("<details")[0]
+    assert "{" not in shown
+    assert "<dt>&lt;b&gt;</dt><dd><a " in shown
+    assert texts(page, "tr") == ["wh", "3–", "–0"]
+    assert "&quot;oak&quot;" in page, "the JSON is below"
+
+
+def test_a_delay() -> None:
+    words = ["as fast as each host can take", "no delay", "0.5 s between two requests to a host"]
+    assert [delay_in_words(delay) for delay in ("auto", 0, 0.5)] == words
 
 
 @pytest.mark.parametrize(
@@ -34,7 +36,7 @@ def test_limits(limits: dict[str, Any], words: list[str]) -> None:
         ({"command": True}, ""),
         ({"by_itself": True, "requests": 3}, "requests 3"),
         ({"fields": ["url", "name"], "old_name": "a"}, "fields url, name · old name a"),
-        ({"on": True, "to": None, "of": {"a": 1}}, 'on true · to null · of {"a": 1}'),
+        ({"on": True, "to": None, "of": {"a": 1}}, "on true · to – · of a 1"),
     ],
 )
 def test_details_of_actions(detail: dict[str, Any], words: str) -> None:

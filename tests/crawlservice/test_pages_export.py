@@ -84,7 +84,7 @@ EXPECTED = [
 
 def test_all_pages_of_a_task_are_in_a_warc(task: Task, tmp_path: Path) -> None:
     path = tmp_path / "out.warc.gz"
-    call_command("pages", "export", str(task.pk), "-o", str(path))
+    call_command("page", "export", str(task.pk), "-o", str(path))
     records = judged(path)
     assert summary(records) == EXPECTED
     by_url = {r.rec_headers.get_header("WARC-Target-URI"): r for r in records if r.http_headers}
@@ -123,7 +123,7 @@ def test_pages_of_all_tasks_of_a_spider(task: Task, ledger: DjangoLedger, tmp_pa
     ledger.commit([taken, later])
     assert KeptPage.objects.filter(task=second).count() == 2
     path = tmp_path / "out.wacz"
-    call_command("pages", "export", "--spider", "shop", "-o", str(path))
+    call_command("page", "export", "--spider", "shop", "-o", str(path))
     with zipfile.ZipFile(path) as archive:
         warc = tmp_path / "data.warc.gz"
         warc.write_bytes(archive.read("archive/data.warc.gz"))
@@ -155,7 +155,7 @@ def test_what_cannot_be_written_is_named(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CommandError, match=problem):
-        call_command("pages", "export", *arguments)
+        call_command("page", "export", *arguments)
     assert [*tmp_path.glob("x*")] == []
 
 
@@ -186,7 +186,7 @@ def test_the_admin_offers_them(task: Task, tmp_path: Path) -> None:
     client, _ = login_as("operator")
     assert (
         f'{task.pk}/pages.wacz"'
-        in client.get(f"/admin/crawlservice/task/{task.pk}/change/").content.decode()
+        in client.get(f"/admin/crawlservice/task/{task.pk}/pages/").content.decode()
     )
     place = f"/admin/crawlservice/task/{task.pk}"
     answer = client.get(f"{place}/pages.warc")

@@ -1,5 +1,4 @@
-"""parse: one page fetched for real, and what its callback makes of it, without any server but the
-site's."""
+"""parse: a page fetched for real and its callback's results, without other servers."""
 
 from __future__ import annotations
 

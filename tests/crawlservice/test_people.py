@@ -108,7 +108,7 @@ def test_it_works_only_while_there_is_no_administrator(browser: Client) -> None:
     assert browser.get(path).status_code == 404
     assert browser.post(path, FORM).status_code == 404
     with pytest.raises(CommandError, match="there is an administrator already"):
-        call_command("setuplink")
+        call_command("token", "setup-link")
 
 
 @pytest.mark.parametrize("token", ["x", "%00", "a" * 5000, "..%2f"])
@@ -143,7 +143,7 @@ def test_of_two_at_the_same_time_one_wins(service: Frontier) -> None:
 
 
 def test_the_command_prints_it(service: Frontier, capsys: pytest.CaptureFixture[str]) -> None:
-    call_command("setuplink", "--url", "https://crawl.example.com/")
+    call_command("token", "setup-link", "--url", "https://crawl.example.com/")
     printed = capsys.readouterr().out.strip()
     assert re.fullmatch(r"https://crawl\.example\.com/setup/[\w-]{43}/", printed)
     assert setup_link.works(printed.split("/")[-2])
@@ -161,7 +161,7 @@ def test_it_leads_to_where_the_web_listens(
     place: str,
 ) -> None:
     monkeypatch.setenv("CRAWLFRAME_BIND", bind)
-    call_command("setuplink")
+    call_command("token", "setup-link")
     assert capsys.readouterr().out.startswith(f"http://{place}/setup/")
 
 

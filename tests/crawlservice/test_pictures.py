@@ -1,9 +1,9 @@
-"""Pictures that a browser took, in the service: rows with their pages, their number, and who sees
-them how."""
+"""Pictures of a browser in the service: rows with their pages, counts, and rights."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -25,7 +25,7 @@ from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.files.download import store
 from crawlservice.files.pruning import prune_unused
 from crawlservice.ledger.store import DjangoLedger
-from crawlservice.models import Page, PageFile, StoredFile, Task
+from crawlservice.models import Item, Page, PageFile, StoredFile, Task
 from tests.crawlservice.programs import person
 from tests.crawlservice.web import log_in_as, texts
 
@@ -106,6 +106,20 @@ def test_they_are_shown_as_images_and_nothing_else(task: Task) -> None:
     assert shot.file is not None
     store().delete(shot.file.sha256)
     assert client.get(place(row, shot)).status_code == 404
+
+
+def test_a_picture_that_an_item_names_is_shown_in_the_table(task: Task) -> None:
+    shot = taken("screenshot")
+    assert shot.file is not None
+    row = page(task, b"a", shot)
+    named = {"sha256": shot.file.sha256, "media_type": "image/jpeg", "url": "http://x/<b>"}
+    data = {"image": named, "other": {"media_type": "image/png", "sha256": "../x"}}
+    item = Item.objects.create(task=task, rid=row.rid, ordinal=0, data=data)
+    client, table = log_in_as("viewer"), f"/admin/crawlservice/task/{task.pk}/items/"
+    (src,) = re.findall('<img[^>]* src="(.+?)"', client.get(table).content.decode())
+    assert src == f"{table}{item.pk}/{shot.file.sha256}/"
+    assert b"".join(client.get(src).streaming_content) == JPEG  # type: ignore[attr-defined]
+    assert client.get(src.replace(f"{item.pk}/", "99/")).status_code == 404
 
 
 def test_who_may_not_see_the_page_does_not_see_them(task: Task) -> None:

@@ -109,16 +109,16 @@ def test_the_version_is_ours_not_djangos(typed, capsys, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("program_name", "line"),
     [
-        ("manage.py", "python manage.py nodes"),
-        ("/srv/shop/.venv/bin/crawlframe", "crawlframe nodes"),
-        ("/usr/bin/gunicorn", "python manage.py nodes"),
+        ("manage.py", "python manage.py node list"),
+        ("/srv/shop/.venv/bin/crawlframe", "crawlframe node list"),
+        ("/usr/bin/gunicorn", "python manage.py node list"),
     ],
 )
 def test_messages_name_the_program_that_was_typed(
     typed, tmp_path, program_name: str, line: str
 ) -> None:
     typed(program_name, at=tmp_path)
-    assert command("nodes") == line
+    assert command("node list") == line
 
 
 # Its settings

@@ -22,9 +22,9 @@ from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.proxies import ProxyUse
 from crawlframe.proxies.place import pair_of
+from crawlservice.cli.store.reseal import reseal_all
 from crawlservice.connections import clock
 from crawlservice.ledger.store import DjangoLedger
-from crawlservice.management.commands.reseal import reseal_all
 from crawlservice.models import Action, Proxy, ProxySource
 from crawlservice.proxies import check, sources
 from crawlservice.proxies.chores import ProxyChores
@@ -45,7 +45,7 @@ SETTINGS = Settings()
 
 def run(*arguments: str, **options: Any) -> str:
     out = StringIO()
-    call_command("proxies", *arguments, stdout=out, stderr=out, **options)
+    call_command("proxy", *arguments, stdout=out, stderr=out, **options)
     return out.getvalue()
 
 

@@ -164,7 +164,7 @@ def test_a_task_says_that_it_waits(
     for one, says in ((task, True), (other, False)):
         shown = client.get(f"/admin/crawlservice/task/{one.pk}/change/").content.decode()
         assert (why in shown) is says
-        call_command("task", str(one.pk))
+        call_command("task", "show", str(one.pk))
         assert (why in " ".join(capsys.readouterr().out.split())) is says
 
 

@@ -395,7 +395,9 @@ def test_the_page_of_a_task(bad_run: Task) -> None:
     assert "at least 95 %, usually 100 % (by the last 3 good runs)" in " ".join(facts.split())
     assert f"/admin/crawlservice/task/{bad_run.pk - 1}/change/" in page
     assert "http://shop.example/p" in facts
-    part = client.get(f"/admin/crawlservice/task/{bad_run.pk}/quality/")
+    good = f"As many as in the last good run, task {bad_run.pk - 1}"
+    assert good in texts(page, "#cf-numbers p")
+    part = client.get(f"/admin/crawlservice/task/{bad_run.pk}/change/now/")
     assert part.status_code == 286
     answer = client.post(f"/admin/crawlservice/task/{bad_run.pk}/accept/")
     assert answer.status_code == 302
@@ -448,7 +450,7 @@ def test_the_api(bad_run: Task) -> None:
 def test_the_command(bad_run: Task, capsys: pytest.CaptureFixture[str]) -> None:
     from django.core.management import call_command
 
-    call_command("task", bad_run.pk)
+    call_command("task", "show", bad_run.pk)
     assert "price has a value in 0 % of the items; expected" in " ".join(
         capsys.readouterr().out.split()
     )

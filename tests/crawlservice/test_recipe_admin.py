@@ -1,5 +1,4 @@
-"""Recipes in the admin: the form, who may use it, versions, and what happens to a page that is
-tried."""
+"""Recipes in the admin: the form, rights, versions, and the trial of a page."""
 
 from __future__ import annotations
 
@@ -169,7 +168,7 @@ def test_two_who_save_at_once(operator: Client) -> None:
         ({"page_limit": "many"}, "Expected"),
         ({"settings": "{"}, "Not JSON"),
         ({"settings": '{"a":' * 100_000}, "Not JSON"),
-        ({"settings": '{"ip_delay": Infinity}'}, "it must be at most"),
+        ({"settings": '{"ip": {"delay": Infinity}}'}, "it must be at most"),
         ({"settings": '{"dely": 1}'}, "did you mean"),
         ({"rules-TOTAL_FORMS": "1", "rules-0-allow": "("}, "is not a regular expression"),
         ({"details-TOTAL_FORMS": "1", "details-0-name": "a", "details-0-expression": "b"},

@@ -16,8 +16,8 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
-from crawlservice.management.commands import record as command
-from crawlservice.management.commands.record import PLUGIN
+from crawlservice.cli.spiders import record as command
+from crawlservice.cli.spiders.record import PLUGIN
 from tests.recorded.site import SETTINGS, TOKEN, Site, running
 
 SPIDERS = """
@@ -95,7 +95,7 @@ def record(
 
     def run(*words: object) -> str:
         out = StringIO()
-        call_command("record", *map(str, words), stdout=out, stderr=out)
+        call_command("spider", "record", *map(str, words), stdout=out, stderr=out)
         return out.getvalue()
 
     return run

@@ -718,8 +718,8 @@ def test_a_database_that_lost_the_end_of_a_task_too(
 def test_targets_of_redirects_are_known_again(
     steward: Frontier, redis_client: Redis, known: str
 ) -> None:
-    """What one request has fetched by a redirect, no other one fetches: a link to it may not have
-    been recorded, or was when it came, or has ended as a duplicate."""
+    """A request's target of a redirect is not fetched by any other request, whatever its link's
+    state."""
     urls = [f"http://{name}.example/" for name in ("a", "b", "t")]
     first, link, target = (
         Admission(make_rid(1, url.encode()), 1, url[7:-1], 0, Request(url).encode()) for url in urls

@@ -68,7 +68,7 @@ def ago(days: float) -> datetime:
 
 def prune(*arguments: object) -> str:
     out = StringIO()
-    call_command("prune", *map(str, arguments), stdout=out, stderr=out)
+    call_command("task", "prune", *map(str, arguments), stdout=out, stderr=out)
     return out.getvalue()
 
 
@@ -166,7 +166,7 @@ def test_more_than_a_page_can_wait_for_is_not_deleted_in_it(
     task = make(1)
     admin = log_in_as("administrator")
     page = f"/admin/crawlservice/task/{task.pk}/delete/"
-    assert "manage.py prune --task" in admin.post(page, {"post": "yes"}).content.decode()
+    assert "manage.py task prune --task" in admin.post(page, {"post": "yes"}).content.decode()
     assert left() == [task.pk]
 
 

@@ -1,5 +1,4 @@
-"""Parsing again from the terminal, the API and the admin: who may, what is refused, what is
-shown."""
+"""Parsing again from the terminal, the API and the admin: rights, refusals, results."""
 
 from __future__ import annotations
 
@@ -57,14 +56,14 @@ def newest() -> Task:
 
 
 def test_the_command_starts_a_task_and_says_what_differs(first: Task, crawling: Crawling) -> None:
-    text = run("reparse", first.pk, "--dry-run", "--background", "--reason", "callback")
+    text = run("task", "reparse", first.pk, "--dry-run", "--background", "--reason", "callback")
     task = newest()
     assert f"task {task.pk} parses pages of task {first.pk} with reason callback, dry run" in text
     assert Action.objects.get(verb="reparse").detail == {
         "parses": {"task": first.pk, "reason": "callback", "dry_run": True}, "command": True,
     }  # fmt: skip
     crawling.run(task)
-    text = run("task", task.pk)
+    text = run("task", "show", task.pk)
     assert "pages that differ 2" in text
     assert "repaired 2 pages in error would be done" in text
     assert "items would be added 2 removed 0 changed 0" in text
@@ -98,7 +97,7 @@ def test_the_command_shows_examples(first: Task, crawling: Crawling) -> None:
 )
 def test_the_command_refuses_bad_input(first: Task, words: list[str], problem: str) -> None:
     with pytest.raises(CommandError) as raised:
-        run("reparse", *words, "--background")
+        run("task", "reparse", *words, "--background")
     assert problem in str(raised.value)
     assert Task.objects.count() == 1
 

@@ -32,8 +32,7 @@ ENOUGH = 4  # rounds of a steward in which it must have recovered
 
 
 class World:
-    """One Redis, of which copies are taken at random before scripts run. ``fault``: what happens
-    before a script that is due in some steps."""
+    """A Redis with copies taken at random. ``fault``: runs before a script due in some steps."""
 
     def __init__(self, redis: Redis, partitions: int, seed: int) -> None:
         self.redis, self.partitions, self.chance = redis, partitions, random.Random(seed)

@@ -18,8 +18,8 @@ from rich.console import Console
 from crawlframe.errors import ArgumentError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.cluster.rollouts import Rollout
-from crawlservice.management.commands import rollout as command_module
-from crawlservice.management.commands.rollout import NodesView
+from crawlservice.cli.nodes import rollout as command_module
+from crawlservice.cli.nodes.rollout import NodesView
 from crawlservice.models import Page, Task
 from crawlservice.rollouts import canary, rollout
 from crawlservice.rollouts.canary import CanaryTrial, exception_of
@@ -463,9 +463,9 @@ def test_too_few_pages_leave_the_canary_as_it_is(
     text = failing(roll(watcher, canary="alpha", pages=50, timeout=0.5))
     assert f"canary alpha ran 3 of 50 pages with {NEW12} in 0.5 s" in text
     assert "It stays as it is, and no other node was affected" in text
-    assert f"Wait longer: python manage.py rollout {NEW12} --canary alpha --pages 50" in text
-    assert f"Roll out to all nodes: python manage.py rollout {NEW12}\n" in text
-    assert f"Go back: python manage.py rollout {OLD12} --back" in text
+    assert f"Wait longer: python manage.py node rollout {NEW12} --canary alpha --pages 50" in text
+    assert f"Roll out to all nodes: python manage.py node rollout {NEW12}\n" in text
+    assert f"Go back: python manage.py node rollout {OLD12} --back" in text
     assert watcher.last == {"alpha": "live", "beta": "not told"}
     assert len(watcher.fleet.told["alpha"]) == 1
 
@@ -605,7 +605,7 @@ def running(fleet: Fleet) -> Iterator[Fleet]:
 
 def command(*arguments: str) -> str:
     out = StringIO()
-    call_command("rollout", *arguments, stdout=out, stderr=out)
+    call_command("node", "rollout", *arguments, stdout=out, stderr=out)
     return out.getvalue()
 
 
@@ -694,11 +694,11 @@ def test_ctrl_c_leaves_everything_as_it_stands(
     monkeypatch.setattr(NodesView, "show", interrupt)
     out = StringIO()
     with pytest.raises(SystemExit) as raised:
-        call_command("rollout", NEW, "--canary", "alpha", stdout=out, stderr=out)
+        call_command("node", "rollout", NEW, "--canary", "alpha", stdout=out, stderr=out)
     assert raised.value.code == 130
     text = out.getvalue()
     assert f"stopped watching; {NEW12} is announced to alpha and to no other node" in text
-    assert f"Go back: python manage.py rollout {OLD12} --back" in text
+    assert f"Go back: python manage.py node rollout {OLD12} --back" in text
     told = fleet.frontier.rollouts.of("alpha")
     assert told is not None
     assert (told.revision, told.nodes) == (NEW, ("alpha",))

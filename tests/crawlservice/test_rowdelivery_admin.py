@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from uuid import UUID
 
 import pytest
@@ -67,12 +66,3 @@ def test_a_refused_page_is_sent_again_or_dropped(refused: RowDelivery, ended_tas
 @pytest.mark.parametrize("role", ["viewer", "submitter"])
 def test_others_do_not_see_them(refused: RowDelivery, role: str) -> None:
     assert log_in_as(role).get(LIST).status_code == 403
-
-
-def test_the_sidebar_names_them_only_if_there_are_other_databases(
-    refused: RowDelivery, settings_with: Callable[..., None]
-) -> None:
-    client = log_in_as("operator")
-    assert LIST not in client.get("/admin/").content.decode()
-    settings_with(APP_DATABASES={"stock": "warehouse"})
-    assert LIST in client.get("/admin/").content.decode()

@@ -242,7 +242,7 @@ def test_deleting_is_written_down(operator: Client) -> None:
 def test_the_command(published: Frontier) -> None:
     def told() -> str:
         out = io.StringIO()
-        call_command("schedules", stdout=out)
+        call_command("schedule", "list", stdout=out)
         return out.getvalue()
 
     assert "no schedules" in told()

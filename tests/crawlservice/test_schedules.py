@@ -332,7 +332,7 @@ def test_a_failing_schedule_is_marked_with_one_event(add: Add) -> None:
     marked = Schedule.objects.get(pk=schedule.pk)
     assert "did you mean 'shop'" in marked.problem
     out = StringIO()
-    call_command("schedules", stdout=out)
+    call_command("schedule", "list", stdout=out)
     assert f"gone cannot start: {marked.problem}" in out.getvalue()
     assert "good cannot start" not in out.getvalue()
     assert marked.problem_since is not None

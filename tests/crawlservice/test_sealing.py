@@ -116,7 +116,7 @@ def test_a_node_that_starts_with_another_key_is_warned_of(
     assert "give the web and all nodes the same one" in check_key()
     settings_with(SECRET_KEY_FALLBACKS=["a" * 50])
     assert check_key() == ""
-    call_command("reseal")
+    call_command("store", "reseal")
     settings_with(SECRET_KEY_FALLBACKS=[])
     assert check_key() == ""
     settings_with(SECRET_KEY="a" * 50)
@@ -156,7 +156,7 @@ def test_reseal_lets_the_former_key_go(
         name="w", url="http://***@x.example/", sealed_secret=seal("s"), sealed_login=seal("u:p")
     )
     settings_with(SECRET_KEY="b" * 50, SECRET_KEY_FALLBACKS=["a" * 50])
-    call_command("reseal")
+    call_command("store", "reseal")
     assert capsys.readouterr().out == "webhooks whose secrets were encrypted again: 1\n"
     settings_with(SECRET_KEY_FALLBACKS=[])
     row = Webhook.objects.get()
@@ -172,7 +172,7 @@ def test_reseal_names_what_it_cannot_open_and_goes_on(
     settings_with(SECRET_KEY="c" * 50, SECRET_KEY_FALLBACKS=["b" * 50])
     lost = Webhook.objects.get(name="lost").sealed_secret
     with pytest.raises(CommandError, match=r": webhook lost; .*CRAWLFRAME_SECRET_KEY_FALLBACKS"):
-        call_command("reseal")
+        call_command("store", "reseal")
     assert capsys.readouterr().out.endswith(": 1\n")
     settings_with(SECRET_KEY_FALLBACKS=[])
     assert unseal(Webhook.objects.get(name="ours").sealed_secret) == "ours"

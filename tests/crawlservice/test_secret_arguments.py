@@ -183,9 +183,9 @@ def test_no_trace_is_left_anywhere(
     )
     seen += [body(event).decode() for event in Event.objects.all()]
     assert MASK in seen[-1]
-    for name in ("tasks", "schedules"):
-        call_command(name)
-    call_command("task", str(task.pk))
+    for noun in ("task", "schedule"):
+        call_command(noun, "list")
+    call_command("task", "show", str(task.pk))
     call_command("dumpdata", "crawlservice")
     for path in ("/tasks", f"/tasks/{task.pk}", "/schedules", f"/schedules/{schedule.pk}",
                  "/spiders", "/spiders/orders", f"/tasks/{task.pk}/items"):  # fmt: skip
@@ -441,7 +441,7 @@ def test_reseal_encrypts_arguments_with_the_new_key(
     submit("orders", {"city": "Ulm", "token": ""})
     Schedule.objects.create(name="daily", spider="orders", arguments=task.arguments)
     settings_with(SECRET_KEY="b" * 50, SECRET_KEY_FALLBACKS=["a" * 50])
-    call_command("reseal")
+    call_command("store", "reseal")
     settings_with(SECRET_KEY="b" * 50, SECRET_KEY_FALLBACKS=[])
     for row in (Task.objects.get(pk=task.pk), Schedule.objects.get()):
         assert revealed(row.arguments)["logins"]["ann"] == Secret(NESTED)

@@ -61,7 +61,7 @@ def test_live_parts_of_pages_keep_no_session_alive(
     parts = ("/admin/overview/", "/admin/overview/hosts/", "/admin/overview/chart/")
     task = f"/admin/crawlservice/task/{ended_task.pk}"
     for _ in range(8):
-        for place in (*parts, f"{task}/now/", f"{task}/summary/", f"{task}/chart/"):
+        for place in (*parts, f"{task}/now/", f"{task}/change/now/", f"{task}/chart/"):
             assert browser.get(place).status_code in (200, 286)
         clock.now += HOUR
     clock.now += 61

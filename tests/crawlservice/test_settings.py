@@ -10,16 +10,20 @@ import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import MISSING, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from crawlframe.base.ranks import EVERYDAY, NEEDED, TUNING, ranks_of
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
+from crawlframe.spider.settings import SpiderSettings
 from crawlservice.connections.database_url import database_config
 from crawlservice.security.secret import secret_key
+from crawlservice.settings import READ
 from crawlservice.web import server
 
 CHECKOUT = Path(__file__).parent.parent.parent
@@ -27,6 +31,7 @@ SECONDS = (
     "grace", "lease", "beat", "quiet", "load_timeout", "check_timeout", "deadline", "max_age",
     "database_timeout", "max_crawl_delay",
 )  # fmt: skip
+RANK_OF = {"## Everyday": EVERYDAY, "## When needed": NEEDED, "## Tuning": TUNING}
 VARIABLE = re.compile(r"CRAWLFRAME_[A-Z_]+|(DATABASE|REDIS)_URL")
 SHOW = """
 import json, sys
@@ -115,9 +120,7 @@ WRONG = [
     ("CRAWLFRAME_LOG_LEVEL", "loud", "CRAWLFRAME_LOG_LEVEL='loud' is none of DEBUG"),
     ("CRAWLFRAME_PROXIES", "one", "CRAWLFRAME_PROXIES='one' must be a whole number"),
     ("CRAWLFRAME_KEEP_RUNS", "4000000", "must be a whole number, 0 to 36500"),
-    ("CRAWLFRAME_FAILED_SHARE", "50", "CRAWLFRAME_FAILED_SHARE='50' must be a number from 0"),
-    ("CRAWLFRAME_FAILED_SHARE", "nan", "must be a number from 0 to 1, such as 0.5"),
-    ("CRAWLFRAME_FAILED_SHARE", "half", "must be a number from 0 to 1, such as 0.5"),
+    ("CRAWLFRAME_FAILED_SHARE", "0.5", "an earlier version; write settings = {"),
     ("DATABASE_URL", "mysql://root:secret@host/db", "DATABASE_URL='mysql://…' cannot be used"),
     ("DATABASE_URL", "nonsense", "DATABASE_URL='nonsense' cannot be used"),
     ("DATABASE_URL", "postgresql://host", "postgresql://user:password@host:5432/name"),
@@ -171,11 +174,6 @@ def test_postgres_options_of_the_url_win(tmp_path):
     assert config["OPTIONS"]["application_name"] == "me"
 
 
-def documented() -> set[str]:
-    table = (CHECKOUT / "docs" / "settings.md").read_text()
-    return {line.split("`")[1] for line in table.splitlines() if line.startswith("| `")}
-
-
 def read_in_code() -> set[str]:
     """Names of environment variables that occur as text in the code."""
     names: set[str] = set()
@@ -187,47 +185,46 @@ def read_in_code() -> set[str]:
     return names
 
 
-def test_every_setting_is_documented_and_exists():
-    of_nodes = {f"CRAWLFRAME_{field.name.upper()}" for field in fields(Settings)}
-    in_code = read_in_code() - {"CRAWLFRAME_EXPECT"}  # a setting of Scrapy projects
-    assert {"DATABASE_URL", "REDIS_URL", "CRAWLFRAME_DEBUG", "CRAWLFRAME_HTTPS"} <= in_code
-    of_others = {"TEST_DATABASE_URL", "TEST_SERVERS", "POSTGRES_PASSWORD", "REDIS_PASSWORD"}
-    assert of_nodes | in_code | of_others == documented()
-
-
-def rows() -> dict[str, tuple[str, str]]:
-    """Variable -> default and unit, as the page lists them."""
-    found: dict[str, tuple[str, str]] = {}
+def page() -> dict[str, tuple[str, list[str]]]:
+    """Setting -> its rank, and the cells of its row: default, unit (of variables) and meaning."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    rank = ""
     for line in (CHECKOUT / "docs" / "settings.md").read_text().splitlines():
-        if line.startswith("| `"):
-            name, default, unit, meaning = (cell.strip() for cell in line.strip("|").split(" | "))
-            assert unit, name
-            assert meaning, name
-            found.setdefault(name.strip("`"), (default.strip("`"), unit))
+        if line.startswith("## "):
+            rank = RANK_OF.get(line, "")
+        elif line.startswith("| `"):
+            names, *cells = (cell.strip(" `") for cell in line.strip("|").split(" | "))
+            for name in re.findall(r"\w+", names):
+                found.setdefault(name, (rank, cells))
     return found
 
 
-def test_the_defaults_that_the_page_tells_are_those_of_the_code(show):
-    told = {name: default for name, (default, _) in rows().items()}
-    for field in fields(Settings):
-        if field.default is not MISSING and isinstance(field.default, int | float):
-            assert float(told[f"CRAWLFRAME_{field.name.upper()}"]) == field.default, field.name
+def variables() -> dict[str, list[str]]:
+    """Variable -> its default, unit and meaning, as the page lists them."""
+    return {name: cells for name, (_, cells) in page().items() if name.isupper()}
+
+
+def test_every_setting_is_on_the_page_below_its_rank():
+    of_nodes = {f"CRAWLFRAME_{name.upper()}": rank for name, rank in ranks_of(Settings).items()}
+    ranks = ranks_of(SpiderSettings) | of_nodes | {name: rank for name, (_, rank) in READ.items()}
+    assert ranks == {name: rank for name, (rank, _) in page().items() if rank}
+    assert [*ranks.values()].count(EVERYDAY) <= 25
+    in_code = read_in_code() - {"CRAWLFRAME_EXPECT"}  # a setting of Scrapy projects
+    assert {"DATABASE_URL", "REDIS_URL", "CRAWLFRAME_DEBUG", "CRAWLFRAME_HTTPS"} <= in_code
+    assert in_code <= ranks.keys()
+
+
+def test_the_defaults_on_the_page_are_those_of_the_code():
+    told = {name: cells[0] for name, (_, cells) in page().items()}
+    nodes = {f"CRAWLFRAME_{name.upper()}": value for name, value in asdict(Settings()).items()}
+    service = {name: int(default) for name, (default, _) in READ.items() if default.isdecimal()}
+    spiders = structs.asdict(SpiderSettings())
+    for name, value in (spiders | nodes | service).items():
+        given = name in ("CRAWLFRAME_WORKERS", "CRAWLFRAME_SMTP_PORT")  # by the machine, or another
+        if isinstance(value, int | float) and not given:
+            assert float({"true": 1, "false": 0}.get(told[name].lower(), told[name])) == value, name
     for name in ("spiders", "key_prefix", "log_level"):
         assert told[f"CRAWLFRAME_{name.upper()}"] == getattr(Settings(), name)
-    shown = show(
-        "DEBUG",
-        "AUTO_MIGRATE",
-        "HTTPS",
-        "PROXIES",
-        "KEEP_RUNS",
-        "KEEP_EVENTS",
-        "KEEP_JOURNAL",
-        "KEEP_NODES",
-        "KEEP_HOSTS",
-    )
-    for name, value in shown.items():
-        assert int(told[f"CRAWLFRAME_{name}"]) == int(value), name
-    assert float(told["CRAWLFRAME_FAILED_SHARE"]) == show("FAILED_SHARE")["FAILED_SHARE"]
     assert told["CRAWLFRAME_BIND"] == server.bind
     assert int(told["CRAWLFRAME_WEB_PROCESSES"]) == server.workers
     assert int(told["CRAWLFRAME_WEB_THREADS"]) == server.threads
@@ -235,7 +232,8 @@ def test_the_defaults_that_the_page_tells_are_those_of_the_code(show):
 
 def test_units_stand_in_the_page_as_they_do_in_the_code():
     seconds = {f"CRAWLFRAME_{name.upper()}" for name in (*SECONDS, "session_idle", "web_deadline")}
-    assert {name for name, (_, unit) in rows().items() if unit == "seconds"} == seconds
+    assert {name for name, (_, unit, _) in variables().items() if unit == "seconds"} == seconds
+    assert all(unit and meaning for _, unit, meaning in variables().values())
 
 
 def test_other_databases_and_the_apps_that_have_tables_there(show: Any, tmp_path: Path) -> None:

@@ -109,39 +109,39 @@ def test_another_reason_replaces_the_first(published: Frontier) -> None:
     assert not enable("other", WHO)
 
 
-def spiders(*arguments: str) -> str:
+def spider(*arguments: str) -> str:
     out = StringIO()
-    call_command("spiders", *arguments, stdout=out, stderr=out)
+    call_command("spider", *arguments, stdout=out, stderr=out)
     return out.getvalue()
 
 
 def test_the_command_lists_disables_and_enables(published: Frontier, ended_task: Task) -> None:
-    assert "disabled" in spiders("shop", "--disable", "the site\nasked")
-    listed = spiders()
+    assert "disabled" in spider("disable", "shop", "the site\nasked")
+    listed = spider("list")
     assert "finished with errors" in listed
     assert "published" in listed
     assert "shop is disabled: the site asked" in listed
     Schedule.objects.create(name="night", spider="shop", every=60)
     out = StringIO()
-    call_command("schedules", stdout=out)
+    call_command("schedule", "list", stdout=out)
     assert "night is skipped: its spider is disabled: the site asked" in out.getvalue()
-    assert "is enabled" in spiders("shop", "--enable")
-    assert "was not disabled" in spiders("shop", "--enable")
+    assert "is enabled" in spider("enable", "shop")
+    assert "was not disabled" in spider("enable", "shop")
     assert Action.objects.filter(detail__command=True).count() == 2
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--enable"], "name the spider"),
-        (["shop"], "say what to do"),
-        (["shp", "--disable", "no"], "no spider 'shp' was ever published"),
-        (["shop", "--disable", " "], "give the reason"),
+        (["enable"], "required: name"),
+        (["disable", "shop"], "required: reason"),
+        (["disable", "shp", "no"], "no spider 'shp' was ever published"),
+        (["disable", "shop", " "], "give the reason"),
     ],
 )
 def test_wrong_commands_are_explained(published: Frontier, arguments: list[str], told: str) -> None:
     with pytest.raises(CommandError, match=told):
-        spiders(*arguments)
+        spider(*arguments)
 
 
 def test_schedules_say_it_in_their_list(published: Frontier) -> None:

@@ -215,7 +215,7 @@ def counted_task(ended_task: Task) -> Task:
 
 def test_the_page_of_a_task_shows_them(counted_task: Task, as_role: Callable[[str], Any]) -> None:
     browser = as_role("viewer")
-    for part in ("change", "summary"):
+    for part in ("pages", "pages/now"):
         page = browser.get(f"/admin/crawlservice/task/{counted_task.pk}/{part}/").content.decode()
         rows = re.findall(r'<td class="cf-long">([^<]*)</td><td class="cf-number">([^<]*)<', page)
         assert rows == [

@@ -60,7 +60,13 @@ def test_items_come_back_as_they_were(task: Task, tmp_path: Path) -> None:
     own = [{k: v for k, v in row.items() if k[:1] != "_"} for row in found]
     assert same(own, ITEMS)
     call_command(
-        "export", str(task.pk), "-o", str(tmp_path / "y.csv"), "--fields", "id, none,title"
+        "task",
+        "export",
+        str(task.pk),
+        "-o",
+        str(tmp_path / "y.csv"),
+        "--fields",
+        "id, none,title",
     )
     assert (tmp_path / "y.csv").read_text().splitlines() == [
         "id,none,title", f"{BIG},,x", f"{-BIG},,y"

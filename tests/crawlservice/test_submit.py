@@ -93,7 +93,7 @@ def test_nodes_that_have_not_published_yet_are_named(
     join("alpha")
     join("gone", lease=-1)
     words = refused("shop")
-    assert "not ready yet: alpha, beta; see python manage.py nodes, then try again" in words
+    assert "not ready yet: alpha, beta; see python manage.py node list, then try again" in words
     assert "runcrawler" not in words
 
 
@@ -113,7 +113,7 @@ def test_a_spider_that_no_node_has_any_more_is_refused(
     words = refused("shop")
     assert "no node has the spider 'shop' any more" in words
     assert "(alpha 1f00c0ffee00, beta 2f00c0ffee00)" in words
-    assert "python manage.py nodes" in words
+    assert "python manage.py node list" in words
 
 
 @pytest.mark.parametrize(

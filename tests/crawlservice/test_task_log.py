@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from crawlframe.frontier import Frontier
 from crawlframe.run.ledger import LogLine as Line
+from crawlservice.cli.tasks import show as terminal
 from crawlservice.ledger.store import DjangoLedger
-from crawlservice.management.commands import task as terminal
 from crawlservice.models import LogLine, Page, Task, TaskLog
 from crawlservice.tasks.progress import log
 from crawlservice.tasks.removal import remove
@@ -121,19 +121,19 @@ def test_the_api_pages_through_it_and_goes_on(ended_task: Task) -> None:
 def test_the_page_of_the_task_shows_the_newest_first(ended_task: Task) -> None:
     client = log_in_as("viewer")
     page = f"/admin/crawlservice/task/{ended_task.pk}/"
-    empty = client.get(f"{page}change/").content.decode()
+    empty = client.get(f"{page}log/").content.decode()
     assert "The spider has logged and printed nothing." in empty
     add(ended_task, "old", lost=1200)
     add(ended_task, "<b>new", level=logging.WARNING)
-    shown = client.get(f"{page}change/").content.decode()
-    assert [row[1:] for row in rows(shown, "#cf-log tbody tr")] == [
+    shown = client.get(f"{page}log/").content.decode()
+    assert [row[1:] for row in rows(shown, "#cf-tab tbody tr")] == [
         ["WARNING", "<b>newhttp://shop.example/1"],
         ["INFO", "oldhttp://shop.example/1"],
     ]
-    assert texts(shown, "#cf-log .cf-note") == ["1,200 older lines were dropped."]
-    assert client.get(f"{page}log/").status_code == 200  # the last lines may still arrive
+    assert texts(shown, "#cf-tab .cf-note") == ["1,200 older lines were dropped."]
+    assert client.get(f"{page}log/now/").status_code == 200  # the last lines may still arrive
     Task.objects.update(finished_at=timezone.now() - timedelta(minutes=1))
-    assert client.get(f"{page}log/").status_code == 286
+    assert client.get(f"{page}log/now/").status_code == 286
     file = client.get(f"{page}log.txt")
     assert file["Content-Type"] == "text/plain; charset=utf-8"
     assert b"".join(file.streaming_content).decode().splitlines() == [  # type: ignore[attr-defined]
@@ -153,7 +153,7 @@ def test_the_log_is_only_for_those_who_may_see_tasks(ended_task: Task) -> None:
 
 def shown(task: Task, *options: str) -> list[str]:
     out = io.StringIO()
-    call_command("task", task.pk, *options, stdout=out)
+    call_command("task", "show", task.pk, *options, stdout=out)
     return out.getvalue().splitlines()
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 import sys
 from collections.abc import Callable
 
-import pyarrow.parquet as pq
 import pytest
 from django.db import connection
 from django.test import Client
@@ -17,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from crawlframe.frontier import Frontier
 from crawlservice.models import Action, Item, Page, Task
+from crawlservice.monitoring import charts
 from crawlservice.tasks.progress import summary
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
@@ -46,58 +44,51 @@ def buttons(page: str) -> list[str]:
     return [text.split()[-1] for text in texts(page, ".cf-head .cf-button")]
 
 
-def body(client: Client, address: str) -> bytes:
-    answer = client.get(address)
-    assert answer.status_code == 200
-    assert answer.streaming
-    return answer.getvalue()
-
-
 def test_a_task_that_has_ended(admin: Client, ended_task: Task) -> None:
     page = look(admin, ended_task)
     found = tiles(page)
-    numbers = [found[name] for name in ("Requests", "Done", "Errors", "Left", "Items")]
-    assert numbers == ["3", "2", "1", "0", "2"]
+    numbers = [found[name] for name in ("All", "Done", "Errors", "Left")]
+    assert numbers == ["3", "2", "1", "0"]
     assert texts(page, "#cf-now .cf-badge") == ["finished with errors"]
-    assert texts(page, "#cf-now .cf-note.cf-warn") == [ended_task.reason]
+    assert texts(page, "#cf-now strong") == [ended_task.reason]
     assert "%" not in "".join(texts(page, "#cf-now"))
-    assert "http_404" in page
-    assert "answered 404" in page
-    assert "&quot;city&quot;: &quot;Ulm&quot;" in page
-    assert "{&quot;n&quot;: 2}" in page
+    assert texts(page, "#cf-tab .cf-note") == ["1 × http_404: answered 404"]
+    assert texts(page, ".cf-big")[0] == "2"
     assert buttons(page) == ["failed", "Clone", "Delete"]
+    tabs = ["Overview", "Items 2", "Pages 3", "Errors 1", "Log", "Timeline", "Settings"]
+    assert texts(page, ".cf-tabs a") == tabs
+    shown = look(admin, ended_task, "settings")
+    assert "cityUlm" in texts(shown, "#cf-tab dd")[1]
+    assert texts(shown, "#cf-tab tbody td")[:3] == ["delay", "1.5", "spider"]
+    failed = Task.objects.create(
+        spider="shop", seeds=b"", state="finished", outcome="failed", reason="start failed"
+    )
+    assert texts(look(admin, failed), "#cf-tab .cf-note") == ["start failed"]
     # A polling page is asked to stop.
-    for part in ("now", "summary"):
+    for part in ("now", "change/now", "pages/now", "errors/now"):
         look(admin, ended_task, part, 286)
     chart = admin.get(place(ended_task, "chart")).json()
     assert chart["ended"]
+    page = look(admin, ended_task, "timeline")
     drawn = {name for names in re.findall('data-series="(.+?)"', page) for name in names.split("|")}
     assert drawn == drawn & chart["points"].keys() != set()
     assert chart["points"]["errors_total"][-1] == 1
-
-
-def test_limits_are_shown_as_the_author_wrote_them(admin: Client, published: Frontier) -> None:
-    settings = {"delay": 1500, "concurrency": 2, "page_limit": 200}
-    task = Task.objects.create(spider="shop", seeds=b"", settings=settings, state="finished")
-    page = look(admin, task)
-    words = "1.5 s between two requests to a host · at most 2 requests to a host at once"
-    assert f"{words} · at most 200 pages" in page
-    Task.objects.filter(pk=task.pk).update(settings={**settings, "delay": 2000})
-    assert "2 s between two requests to a host" in look(admin, task)
+    assert len(chart["points"]["at"]) == charts.PARTS, "though no sample was taken"
 
 
 def test_a_running_task_is_polled(admin: Client, published: Frontier) -> None:
     task = submit("shop", {"city": "Ulm"})
-    page = look(admin, task, "now")
+    page = look(admin, task)
     found = tiles(page)
-    assert (found["Requests"], found["Left"], found["Ready"]) == ("1", "1", "1")
+    assert (found["All"], found["Left"], found["Ready"]) == ("1", "1", "1")
     assert texts(page, ".cf-progress") == ["about 0 % · 0 done of about 3 as last time"]
     new = look(admin, submit("shop", {"city": "Bonn"}), "now")
     assert texts(new, ".cf-progress") == ["0 done, 1 known to remain"]
     assert "rect" not in new
-    assert "Time left" not in tiles(new)
+    assert "Time left" not in look(admin, task)
     assert not admin.get(place(task, "chart")).json()["ended"]
-    assert buttons(look(admin, task)) == ["Pause", "Cancel", "Clone"]
+    assert buttons(page) == ["Pause", "Cancel", "Clone"]
+    assert "Its ready requests wait for a free worker." in page
     with redis_at("redis://127.0.0.1:1/0"):
         assert "not in Redis yet" in look(admin, task, "now")
 
@@ -112,30 +103,29 @@ def test_errors_are_grouped_within_the_latest(
             url=f"http://x/{n}", detail=f"Traceback number {n}",
         )  # fmt: skip
     add_page(ended_task, b"later", state="error", reason="dns", status=None)
-    found = summary.summarize(ended_task)
-    assert [(reason.reason, reason.errors) for reason in found.reasons] == [
-        ("timeout", 4),
-        ("dns", 1),
-    ]
-    example = found.reasons[0].example
-    assert example is not None
-    assert (example.url, example.detail) == ("http://x/3", "Traceback number 3")
-    assert found.statuses == [(None, 5)]
+    found = summary.causes_of(ended_task)
+    assert [(cause.reason, cause.errors) for cause in found] == [("timeout", 4), ("dns", 1)]
+    assert (found[0].example.url, found[0].text.message) == ("http://x/3", "Traceback number 3")
+    assert summary.statuses_of(ended_task) == [(None, 5)]
 
 
 def test_it_costs_the_same_however_much_there_is(
     admin: Client, ended_task: Task, add_page: Callable[..., Page]
 ) -> None:
-    def cost() -> int:
-        with CaptureQueriesContext(connection) as queries:
-            look(admin, ended_task)
-        return len(queries)
+    def costs() -> list[int]:
+        found = []
+        for part in ("change", "items", "pages", "errors", "log", "timeline", "settings"):
+            with CaptureQueriesContext(connection) as queries:
+                look(admin, ended_task, part)
+            found.append(len(queries))
+        return found
 
-    cost()  # fills caches of the process
-    before = cost()
+    costs()  # fills caches of the process
+    before = costs()
     for n in range(5):
         add_page(ended_task, b"e%d" % n, items=[{"n": n}], state="error", reason=f"reason{n}")
-    assert cost() == before
+    assert costs() == before
+    assert max(before) < 20
 
 
 def test_buttons_do_what_they_say_and_the_journal_tells(
@@ -154,7 +144,7 @@ def test_buttons_do_what_they_say_and_the_journal_tells(
         .values_list("verb", "user__username", "address")
     )
     assert [*verbs] == [(verb, "someone", "127.0.0.1") for verb in ("pause", "resume", "cancel")]
-    assert "resume" in texts(look(admin, task), "td")
+    assert "resume" in texts(look(admin, task, "timeline"), "td")
     assert admin.get(place(task, "pause")).status_code == 405
 
 
@@ -192,25 +182,20 @@ def test_who_may_steer(published: Frontier, role: str, own: bool, may: bool) -> 
     assert (Task.objects.get().state == "paused") == may
 
 
-def test_items_are_exported_in_three_formats(admin: Client, ended_task: Task) -> None:
-    Item.objects.filter(data__n=1).update(data={"n": 1, "title": "=1+1"})
-    lines = body(admin, place(ended_task, "export/jsonl")).decode().splitlines()
-    assert [json.loads(line) for line in lines] == [{"n": 1, "title": "=1+1"}, {"n": 2}]
-    text = body(admin, place(ended_task, "export/csv")).decode()
-    assert [*csv.reader(io.StringIO(text))] == [["n", "title"], ["1", "'=1+1"], ["2", ""]]
-    table = pq.read_table(io.BytesIO(body(admin, place(ended_task, "export/parquet"))))
-    assert table.to_pylist() == [{"n": 1, "title": "=1+1"}, {"n": 2, "title": None}]
-    answer = admin.get(place(ended_task, "export/csv"))
+def test_all_items_are_exported(admin: Client, ended_task: Task) -> None:
+    lines = admin.get(place(ended_task, "items/jsonl")).getvalue().splitlines()
+    assert [json.loads(line) for line in lines] == [{"n": 1}, {"n": 2}]
+    answer = admin.get(place(ended_task, "items/csv"))
     assert answer["Content-Disposition"] == f'attachment; filename="task-{ended_task.pk}.csv"'
     answer.close()
-    assert admin.get(place(ended_task, "export/xlsx")).status_code == 404
+    assert admin.get(place(ended_task, "items/xlsx")).status_code == 404
 
 
 def test_a_format_that_is_not_installed_is_explained(
     admin: Client, ended_task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)  # as if it were not installed
-    answer = admin.get(place(ended_task, "export/parquet"), follow=True)
+    answer = admin.get(place(ended_task, "items/parquet"), follow=True)
     assert "crawlframe[parquet]" in answer.content.decode()
     assert not Action.objects.filter(verb="export").exists()
 
@@ -221,10 +206,12 @@ def test_crawled_text_is_inert(admin: Client, ended_task: Task) -> None:
         url=f"javascript:{evil}", reason=evil[:60], detail=evil
     )
     Item.objects.update(data={evil: [evil]})
-    page = look(admin, ended_task)
-    assert evil not in page
-    assert 'href="javascript:' not in page
-    assert "&lt;script&gt;" in page
+    item = f"/admin/crawlservice/item/{Item.objects.latest('pk').pk}/change/"
+    shown = [look(admin, ended_task, part) for part in ("change", "items", "pages", "errors")]
+    for page in (*shown, admin.get(item).content.decode()):
+        assert evil not in page
+        assert 'href="javascript:' not in page
+        assert "&lt;script&gt;" in page
 
 
 def test_tasks_that_are_not(admin: Client) -> None:

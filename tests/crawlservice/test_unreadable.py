@@ -56,8 +56,8 @@ def pages(published: Frontier, as_role: Callable[[str], Client]) -> Callable[[],
         for path in ("nodes", "spiders", "tasks", "tasks/1"):
             assert caller.get(path).status_code == 200, path
         assert client.get("/admin/crawlservice/task/1/change/").status_code == 200
-        assert run("nodes") != ""
-        assert run("tasks") != ""
+        assert run("node", "list") != ""
+        assert run("task", "list") != ""
 
     return ask
 
@@ -85,17 +85,17 @@ def test_it_is_shown_and_an_operator_deletes_it(
     page = as_role("viewer").get("/admin/").content.decode()
     (note,) = texts(page, ".cf-note")
     assert note.startswith("1 row in Redis could not be read and was set aside.")
-    assert run("nodes").startswith("1 rows in Redis could not be read")
+    assert run("node", "list").startswith("1 rows in Redis could not be read")
     assert program(person("root")).get("nodes").json()["unreadable"] == 1
     metrics = Client(SERVER_NAME="localhost").get("/metrics").content.decode()
     assert "crawlframe_redis_unreadable_rows 1.0" in metrics
-    told = run("quarantine", "--clear")
+    told = run("store", "clear-quarantine")
     assert "nodes 99" in told
     assert "\\xff<junk>" in told
     assert "1 rows deleted" in told
     assert published.rows.quarantined() == []
     assert Action.objects.get(verb="forget unreadable rows").detail["rows"] == 1
-    assert run("quarantine") == "no unreadable rows in Redis\n"
+    assert run("store", "quarantine") == "no unreadable rows in Redis\n"
 
 
 def test_no_more_is_kept_than_can_be_looked_at(published: Frontier) -> None:
@@ -172,7 +172,7 @@ def test_a_number_of_requests_that_is_none_is_shown_all_the_same(
     task = submit("shop", {"city": "Ulm"})
     published.store.redis.hset(f"cf:{{0}}:task:{task.pk}", "na", "junk")
     pages()
-    assert "0 done" in run("task", str(task.pk))
+    assert "0 done" in run("task", "show", str(task.pk))
 
 
 def test_a_node_whose_row_was_lost_announces_itself_again(
@@ -223,8 +223,7 @@ def test_junk_in_any_hash(
     redis_client: Redis,
     seed: int,
 ) -> None:
-    """Pages answer, and a crawl continues to its exact end: what it needs is rebuilt in a new
-    era."""
+    """Pages answer, and a crawl continues to its exact end after a new era."""
     chance = random.Random(seed)
     renew(published)
     join("alpha", version="1f00", state="live")

@@ -102,7 +102,7 @@ def test_items_are_exported_by_what_their_pages_say(
 ) -> None:
     path = tmp_path / "items.jsonl"
     options = ["--usage", ",".join(filters)] if filters else []
-    call_command("export", str(task.pk), "-o", str(path), *options)
+    call_command("task", "export", str(task.pk), "-o", str(path), *options)
     lines = [json.loads(line)["page"] for line in path.read_text().splitlines()]
     assert lines == [name for name in expected for _ in "ab"]
     assert Action.objects.latest("pk").detail.get("usage", "") == ",".join(filters)
@@ -146,4 +146,4 @@ def test_a_filter_that_is_none_is_refused(task: Task, text: str, problem: str) -
     assert (answer.status_code, error["code"]) == (422, "invalid")
     assert problem in error["message"]
     with pytest.raises(CommandError, match=re.escape(problem)):
-        call_command("export", str(task.pk), "-o", "-", "--usage", text)
+        call_command("task", "export", str(task.pk), "-o", "-", "--usage", text)

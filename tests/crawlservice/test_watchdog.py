@@ -89,8 +89,7 @@ def test_an_answer_that_does_not_come_is_an_error_after_the_limit(ask: Ask, prox
 def test_its_session_leaves_no_locks(
     ask: Ask, proxy: Proxy, other: psycopg2.extensions.cursor
 ) -> None:
-    """It is in a transaction, and would hold its locks as long as the proxy keeps the
-    connection."""
+    """In a transaction, it would hold its locks as long as the proxy keeps the connection."""
     ask("BEGIN").result(30)
     ask("SELECT pg_advisory_xact_lock(12)").result(30)
     with Watchdog(LIMIT):

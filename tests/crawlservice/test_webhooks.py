@@ -1,5 +1,4 @@
-"""Webhooks: every event reaches those who want it, signed, once if all goes well and again if not;
-a receiver that hangs blocks nobody else."""
+"""Webhooks: each event reaches its receivers, signed, and again after a failure."""
 
 from __future__ import annotations
 

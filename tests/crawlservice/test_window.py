@@ -65,7 +65,7 @@ def test_a_task_of_which_all_is_closed_says_so_everywhere(
     wait = read([task])[0].wait
     assert wait is not None
     assert (wait.why, wait.host) == ("window", NAME)
-    assert "shop.example: outside of its window, until " in run(str(task.pk), name="task")
+    assert "shop.example: outside of its window, until " in run("show", str(task.pk), noun="task")
     shown = caller.get(f"tasks/{task.pk}").json()["wait"]
     assert (shown["why"], shown["host"]) == ("window", NAME)
     assert caller.get(f"hosts/{NAME}").json()["why"] == "window"
@@ -87,7 +87,7 @@ def test_an_order_holds_and_survives_an_era(service: Frontier) -> None:
     now = now_of()
     assert (now.condition, now.state.why) == ("waiting", "window")
     assert 3_500 < now.closed < 2 * 3600
-    text = run(NAME)
+    text = run("show", NAME)
     assert "outside of its window, until " in text
     assert f"window {window}" in text
     kept = service.store.redis.hget(service.store.keys[0]("HOST", NAME), "og")
@@ -101,10 +101,10 @@ def test_an_order_holds_and_survives_an_era(service: Frontier) -> None:
 
 
 def test_the_command_orders_a_window(service: Frontier) -> None:
-    assert "window 22:00-06:00" in run(NAME, "--window", "22:00-06:00")
-    assert json.loads(run(NAME, "--json"))["rules"] == {"window": "22:00-06:00"}
+    assert "window 22:00-06:00" in run("set", NAME, "--window", "22:00-06:00")
+    assert json.loads(run("show", NAME, "--json"))["rules"] == {"window": "22:00-06:00"}
     with pytest.raises(Exception, match="no time zone 'Berlin' here"):
-        run(NAME, "--window", "22:00-06:00 Berlin")
+        run("set", NAME, "--window", "22:00-06:00 Berlin")
 
 
 @pytest.mark.parametrize(

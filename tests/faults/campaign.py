@@ -219,8 +219,7 @@ class Campaign:
             yield f"task {task.pk}: {len(found)} pages are kept, {right} right, of {maze.pages}"
 
     def _wrong_layers(self, task: Task) -> Iterator[str]:
-        """What differs in the depths of a task that is crawled in layers: each page belongs to the
-        layer of its distance from the first."""
+        """Mistakes in the depths of a task: each page belongs to the layer of its distance."""
         if "layers" not in task.settings:
             return
         rows = Page.objects.filter(task=task, url__contains="/page/").values_list("url", "depth")

@@ -34,7 +34,7 @@ from grove.models import Leaf, Word
 class Maze(Spider):
     name = "maze"
     settings = {{
-        "concurrency": 512, "delay": 0, "retries": 8, "keep": "all", "max_age": 3600,
+        "concurrency": 512, "delay": 0, "retries": 8, "reuse": 3600,
     }}
 
     def start(self, site: str):

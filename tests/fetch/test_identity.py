@@ -144,8 +144,7 @@ def test_they_are_not_sent_unencrypted_unless_that_is_allowed(site: Site, client
 
 
 def protect(site: Site, algorithm: str = "SHA-256", uses: int = 1000) -> list[str]:
-    """``/private`` asks for a digest, with a nonce for so many requests. Returns what was
-    refused."""
+    """``/private`` asks for a digest, with a limited nonce. Returns the refused requests."""
     refused: list[str] = []
     state = {"nonce": 0, "left": 0}
 

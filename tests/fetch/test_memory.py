@@ -219,8 +219,7 @@ asyncio.run(main(sys.argv[1], sys.argv[2]))
 
 @pytest.mark.parametrize("kind", ["curl", "requests"])
 def test_sixteen_bodies_of_31_mb(site: Site, kind: str) -> None:
-    """By the system's measure of the process: at most one body more than the limit, and what the
-    allocator keeps."""
+    """By the system's measure: at most one body above the limit, and the allocator's reserve."""
     site.answer("/", bytes(31_000_000))
     command = [sys.executable, "-c", CHILD, f"{site.url}/", kind]
     child = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)

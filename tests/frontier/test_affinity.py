@@ -145,8 +145,7 @@ class Fleet:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is left to a node is left for hours, and a node asks for as long: so a busy machine
-    makes no test fail."""
+    """Hosts are left to a node for hours, so that a busy machine makes no test fail."""
     source = scripts.source
 
     def slow(verb: str) -> str:

@@ -86,8 +86,7 @@ def test_a_task_whose_counters_were_lost_can_be_closed(bench: Bench) -> None:
 
 
 def test_close_leaves_nothing_behind(make_bench: Callable[..., Bench]) -> None:
-    """A life with everything in it: delays, limits, retries, parking, pausing, cookies, replays,
-    long lists, completions of what was ready or paused."""
+    """A life with all of it: delays, limits, retries, parking, cookies, replays, long lists."""
     bench = make_bench(store=PartitionedStore)
     bench.open(bench.request("root"), delay=1, concurrency=2)
     bench.frontier.share_cookies(1, {"a": "1"})
@@ -137,8 +136,7 @@ def test_close_of_a_paused_task_with_very_many_lanes(make_bench: Callable[..., B
 
 
 def test_the_end_of_a_task_is_no_illusion(make_bench: Callable[..., Bench]) -> None:
-    """Between the reads of two partitions a request moves on: its follow-up is admitted in the
-    partition read before, and it completes in the one read after."""
+    """A request moves between the reads of two partitions, and its follow-up is in the first."""
     bench = make_bench(partitions=2, store=PartitionedStore)
     hosts = {bench.store.partition_of(f"{c}.example"): f"{c}.example" for c in "abcdef"}
     bench.open(bench.request("parent", hosts[1]))

@@ -1,5 +1,4 @@
-"""Scarce requests are shared by the generations that claim, even though the one that freed the slot
-or pushed the follow-ups claims first."""
+"""Scarce requests are shared, even though the generation that freed the slot claims first."""
 
 from __future__ import annotations
 

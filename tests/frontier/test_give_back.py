@@ -211,8 +211,7 @@ def test_unpark_does_not_chase_a_node_that_parks_again(make_bench: Callable[...,
 
 
 def test_a_cancelled_task_parks_nothing(bench: Bench) -> None:
-    """Its request was claimed before the cancel, which unparks once; nothing would unpark it
-    again."""
+    """Its request was claimed before the cancel, which unparks once."""
     bench.open(bench.request("one"))
     [one] = bench.claim()
     bench.frontier.cancel(1)
@@ -256,8 +255,7 @@ def complete_before(bench: Bench, request: Claimed) -> None:
 
 
 def test_kills_that_the_release_before_leaves_are_no_damage(bench: Bench) -> None:
-    """Otherwise they would begin a new era. Those of a forgotten task are forgotten, others are
-    not."""
+    """Else they would start a new era. Kills of a forgotten task are forgotten, others are not."""
     bench.open(bench.request("over"))
     bench.open(bench.request("pending", task=2), task=2)
     for one in bench.claim():

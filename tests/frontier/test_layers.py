@@ -1,5 +1,4 @@
-"""Layers: what is deeper than the layer of its task is not handed out, whatever happens to it; and
-the counters say exactly when a layer is done."""
+"""Layers: no request deeper than its task's layer is handed out; counters say when it is done."""
 
 from __future__ import annotations
 
@@ -192,8 +191,7 @@ def test_partitions_at_different_layers_are_no_barrier(make_bench: Callable[...,
 
 
 def test_what_the_ledger_has_of_later_layers_leaves_the_count(bench: Bench) -> None:
-    """A task whose failed requests are retried begins at the layer of the first of them: pages of
-    later layers are admitted again, and completed while they wait."""
+    """A task whose failed requests are retried starts at the layer of the first of them."""
     bench.open(bench.request("a"), layers=LAYERS)
     b, c = bench.request("b", depth=1), bench.request("c", "c.example", depth=2, delay=60_000)
     bench.frontier.admit(1, [b, c])
@@ -225,8 +223,7 @@ def test_the_audit_finds_what_is_shown_too_early(make_bench: Callable[..., Bench
 def test_no_request_is_claimed_before_the_layer_before_is_done(
     make_bench: Callable[..., Bench], partitions: int, seed: int
 ) -> None:
-    """A random crawl with everything that may happen to a request. A model beside it knows what is
-    pending at each depth."""
+    """A random crawl with all that may happen to a request, next to a model of each depth."""
     fate = random.Random(seed)
     bench = make_bench(partitions=partitions, store=PartitionedStore)
     depth_of: dict[bytes, int] = {}

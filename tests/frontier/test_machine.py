@@ -365,8 +365,7 @@ class Machine(RuleBasedStateMachine):
         self.again = again
 
     def poorer(self, generation: int) -> int:
-        """How many generations claimed in vain and hold less than half of what this one holds,
-        summed over the partitions."""
+        """How many generations claimed in vain and hold less than half of this one's requests."""
         held: Counter[tuple[int, Any]] = Counter()
         for task in self.tasks.values():
             for rid, place in task.places.items():

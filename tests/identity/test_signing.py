@@ -17,13 +17,13 @@ from http_message_signatures import (
     algorithms,
 )
 
+from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
 from crawlframe.identity import signing
 from crawlframe.identity.signing import (
     LIFETIME,
     Signer,
     SigningKey,
-    agent_of,
     authority_of,
     check_origin,
     sign_directory,
@@ -251,8 +251,8 @@ def test_the_authority_is_what_the_server_sees(url: str, headers: Any, authority
 )  # fmt: skip
 def test_the_origin_has_one_form(text: str, origin: str) -> None:
     assert check_origin(text) == origin
-    assert agent_of(text, "origin") == origin
-    assert agent_of(text, "directory") == (origin and AGENT.replace("https://bot.example", origin))
+    keys = origin and AGENT.replace("https://bot.example", origin)
+    assert Settings(bot_auth=text).signature_agent == keys
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ class Clicks:
         self._count = 0
 
     def solve(self, trouble: Trouble) -> None:
-        """Finds it on the dashboard, and does what a team would do. Raises AssertionError if its
-        page does not say what is wrong."""
+        """Finds it on the dashboard and acts. Raises AssertionError if the page does not explain
+        it."""
         acts: dict[str, Callable[[Trouble], None]] = {
             **{f"{name} changed": self._run_again for name in CHANGED},
             "a task is silent": self._cancel,

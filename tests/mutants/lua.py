@@ -50,8 +50,7 @@ TURNS = 1_000_000  # of all loops of a script in one call
 
 
 def bounded(source: str, turns: int = TURNS) -> str:
-    """The script, with an error after so many turns of its loops: a mutant that would not end fails
-    by what it does, and not by the time it takes."""
+    """The script, with an error after so many turns of its loops, for mutants that do not end."""
     # Not in a local variable: a function may have 200, and the largest script comes close to that.
     code, at, parts = mask(source), 0, [f"KEYS.turns_ = {turns} "]
     for found in TURNING.finditer(code):
@@ -62,8 +61,7 @@ def bounded(source: str, turns: int = TURNS) -> str:
 
 
 def marked(file: str, source: str, compiles: Callable[[str], bool]) -> tuple[str, set[int]]:
-    """The script, such that each line that begins a statement is logged by Redis, once a call; and
-    the numbers of these lines."""
+    """The script with a log by Redis at each line with a statement; and the line numbers."""
     runs = f"KEYS['{file}']"
     head = (
         f"{runs} = function(n) if not KEYS['{file}' .. n] then KEYS['{file}' .. n] = true "

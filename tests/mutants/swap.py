@@ -11,8 +11,7 @@ PLAIN = (str, int, float, tuple, set, frozenset, dict)  # constants that are put
 
 
 def put_in(name: str, source: str) -> None:
-    """From now on the functions of the module do what ``source`` defines, and its constants have
-    the values of ``source``, wherever they were imported."""
+    """Replaces the module's functions and constants by those of ``source``, wherever imported."""
     module = sys.modules[name]
     compiled = compile(source, str(module.__file__), "exec")
     codes = dict(_codes(compiled))

@@ -28,8 +28,8 @@ QUICK = "quick"
 
 
 class Verdict(NamedTuple):
-    """``test``: the one that noticed, "" for a survivor. ``why``: how it failed; for a survivor
-    QUICK if only the quick tests were run."""
+    """``test``: noticed it, "" for a survivor. ``why``: how it failed; QUICK: only quick tests
+    ran."""
 
     test: str
     why: str = ""
@@ -71,8 +71,8 @@ class Verdicts:
                 file.write(json.dumps([_seal(row), *row._replace(lines={**row.lines})]) + "\n")
 
     def likeliest(self, mutant: Mutant, tests: Iterable[str], statement: int) -> list[Row]:
-        """The tests that can notice it, as they run this line; first those that noticed a mutant
-        near it."""
+        """The tests that may notice it, as they run this line; first tests that noticed a near
+        one."""
         kills = self._kills[mutant.file]
 
         part = "_guard" if mutant.file.endswith("_guard.lua") else mutant.part

@@ -1,5 +1,4 @@
-"""One task of a spider in a RequestRunner, with a downloader that is real or has every response
-already."""
+"""One task of a spider in a RequestRunner, with a real downloader or given responses."""
 
 from __future__ import annotations
 
@@ -61,8 +60,7 @@ class Ready(Downloader):
 
 
 class Tasks(OneTask):
-    """``marks`` has (slot, rid) in order; ``others`` are spiders in the same registry;
-    ``more`` may have fields of what a RequestRunner gets."""
+    """``marks``: (slot, rid) in order; ``others``: spiders of the registry; ``more``: fields."""
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ class Plain(Spider):
 
 class Limited(Plain):
     name = "limited"
-    settings: ClassVar[dict[str, Any]] = {"ip_concurrency": 2}
+    settings: ClassVar[dict[str, Any]] = {"ip": {"concurrency": 2}}
 
 
 class At(Ready):

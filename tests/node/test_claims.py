@@ -1,5 +1,4 @@
-"""When a master claims, and what it reports to Redis with the claim, with a real frontier and
-children that are not forked."""
+"""When a master claims and reports, with a real frontier and children that are not forked."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The commit thread, on a real Redis and a real ledger: what is written in which order, which run
-counts, and what waits while one of the two is unreachable."""
+"""The commit thread, on a real Redis and ledger: order of writes, winning runs, waits."""
 
 from __future__ import annotations
 

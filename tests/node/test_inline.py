@@ -130,8 +130,7 @@ class LoggedIn(Fetches):
 
 
 def test_a_middleware_may_fetch_from_the_host_of_its_request() -> None:
-    """Its slot is lent to one fetch at a time, and the time after them is the request's again. The
-    middleware runs around each of those fetches, too: nothing is locked meanwhile."""
+    """Its slot is lent to one fetch at a time; the middleware runs around each of them, too."""
 
     async def run() -> None:
         worker = Worker(LoggedIn)

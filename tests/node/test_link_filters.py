@@ -1,5 +1,4 @@
-"""Links beyond a limit are dropped where they are found, and counted by the limit. The sieve is
-bounded, and never claims to know what was not added."""
+"""Links beyond a limit are dropped where they are found. The sieve is bounded, and right."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Pages that are nearly the same as others, on their way through a worker: what becomes of them,
-and what the store gets to know."""
+"""Pages that are nearly the same as others, on their way through a worker, and the store."""
 
 from __future__ import annotations
 
@@ -156,7 +155,7 @@ def test_within_what_pages_are_compared(
     """With a page of another task, of the same spider or another one."""
 
     class One(Dropping):
-        settings: ClassVar[dict[str, Any]] = {"near_within": within}
+        settings: ClassVar[dict[str, Any]] = {"near_duplicates": {"within": within}}
 
     class Other(One):
         name = other
@@ -181,11 +180,14 @@ def test_within_what_pages_are_compared(
     ("settings", "words"),
     [
         ({"near_duplicates": "remove"}, "Invalid enum value 'remove'"),
-        ({"near_within": "spider"}, 'near_within needs near_duplicates = "mark" or "drop"'),
-        ({"near_limit": 5000}, "near_limit needs"),
-        ({"near_duplicates": "drop", "near_within": "My Name"}, "near_within is 'My Name'"),
-        ({"near_duplicates": "drop", "near_limit": 10}, "from 1,000 to 16,000,000"),
-        ({"near_duplicates": "drop", "near_likeness": 0.3}, "from 0.5 to 1"),
+        ({"near_within": "spider"}, 'write "near_duplicates": {"within": ...}'),
+        ({"near_duplicates": {"within": "My Name"}}, "within is 'My Name'"),
+        (
+            {"near_duplicates": {"limit": 10}},
+            "Expected `int` >= 1000",
+        ),
+        ({"near_duplicates": {"likeness": 0.3}}, "Expected `float` >= 0.5"),
+        ({"near_duplicates": {"like": 0.3}}, "did you mean 'near_duplicates.likeness'?"),
         ({"near_duplicates": "drop", "render": "auto"}, "does not fit with render"),
     ],
 )
@@ -206,7 +208,9 @@ def test_near_text_must_be_a_plain_method() -> None:
 
 def test_a_task_can_turn_it_off() -> None:
     class Own(Shop):
-        settings: ClassVar[dict[str, Any]] = {"near_within": "books", "near_limit": 2000}
+        settings: ClassVar[dict[str, Any]] = {"near_duplicates": {"within": "books", "limit": 2000}}
 
-    assert overridden(read_settings(Own), {"near_duplicates": "off"}).near_within == "task"
-    assert overridden(read_settings(Own), {"near_likeness": 0.8}).near_limit == 2000
+    own = read_settings(Own)
+    assert own.near_duplicates.action == "mark"
+    assert overridden(own, {"near_duplicates": "off"}).near_duplicates.action == "off"
+    assert overridden(own, {"near_duplicates": {"likeness": 0.8}}).near_duplicates.limit == 2000

@@ -202,7 +202,7 @@ def test_a_node_that_cannot_read_the_credentials_waits() -> None:
 def test_limits_of_addresses_are_refused_with_a_proxy_of_the_request() -> None:
     limited = type(
         "Limited", (Spider,), {
-            "name": "l", "settings": {"ip_delay": 1, "robots": False},
+            "name": "l", "settings": {"ip": {"delay": 1}, "robots": False},
             "parse": Through.parse,
         },
     )  # fmt: skip

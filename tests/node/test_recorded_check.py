@@ -1,5 +1,4 @@
-"""Whether a version waits for its recorded pages, and what they mean for it. No process is forked:
-the tests send its messages."""
+"""Whether a version waits for its recorded pages, and their effect. No process is forked."""
 
 from __future__ import annotations
 

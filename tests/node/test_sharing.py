@@ -37,15 +37,15 @@ class Plain(Spider):
 
 
 class Shop(Plain):
-    settings: ClassVar[dict[str, Any]] = {"max_age": 60.0}
+    settings: ClassVar[dict[str, Any]] = {"reuse": 60.0}
 
 
 class Asking(Plain):
-    settings: ClassVar[dict[str, Any]] = {"conditional": True}
+    settings: ClassVar[dict[str, Any]] = {"reuse": {"conditional": True}}
 
 
 class Skipping(Plain):
-    settings: ClassVar[dict[str, Any]] = {"conditional": True, "skip_unchanged": True}
+    settings: ClassVar[dict[str, Any]] = {"reuse": {"conditional": True, "skip_unchanged": True}}
     pipelines = (lambda item, response: {**item, "piped": True},)
 
 
@@ -328,7 +328,7 @@ class Layer:
 
 
 def test_middlewares_do_not_fit() -> None:
-    with pytest.raises(SpiderError, match="do not fit with middlewares"):
+    with pytest.raises(SpiderError, match="not fit with middlewares"):
         describe(type("Layered", (Shop,), {"middlewares": (Layer,)}))
 
 

@@ -72,7 +72,7 @@ def test_a_plain_request_passes_what_every_request_does(listed: Callable[..., li
         ({"robots": True}, ["RobotsGuard.fetch"]),
         ({"robots": True, "purpose": "ai-train"}, ["TdmGuard.fetch"]),
         ({"byte_limit": 1}, ["spare_bytes", "count_bytes"]),
-        ({"ip_delay": 1.0}, ["Addresses.fetch"]),
+        ({"ip": {"delay": 1.0}}, ["Addresses.fetch"]),
         ({"proxy": "pool"}, ["Proxying.fetch"]),
         ({"middlewares": (Layer,)}, ["AuthorsLayers.fetch", "AuthorsLayers.pay"]),
         ({"options": {"timeout": 3.0}}, ["Rendering.fetch", "Proxying.fetch", "take_file"]),
@@ -92,7 +92,7 @@ def test_what_is_used_is_in_the_list(
         ({}, ["Ended", "KnownFilter", "LinkLimits"]),
         ({"url_length": 0, "repeated_segments": 0}, ["Ended", "KnownFilter"]),
         (
-            {"depth_limit": 3, "denoise": "template", "skip_unchanged": True, "keep": "all"},
+            {"depth_limit": 3, "denoise": "template", "reuse": {"skip_unchanged": True}},
             ["Repeated", "Ended", "PageLimits", "TemplateOnce", "KnownFilter", "LinkLimits"],
         ),
         ({"downloader": "browser"}, ["Ended", "RenderedFragments", "KnownFilter", "LinkLimits"]),

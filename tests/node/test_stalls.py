@@ -44,8 +44,8 @@ class World:
         self.status = psutil.STATUS_SLEEPING
 
     def pass_by(self, seconds: float, *, works: str = "") -> list[bytes]:
-        """Lets ``seconds`` pass, in which it ``works`` in the "loop", in a "thread", or not at all.
-        Returns the rids that it keeps, if requests are taken from it."""
+        """Lets ``seconds`` pass, with work in the "loop", a "thread" or none. Returns the kept
+        rids."""
         self.stall_monitor.tick(self.now)
         self.now += seconds
         self.worked += seconds if works else 0.0
@@ -101,6 +101,12 @@ def test_one_that_waits_for_its_turn_on_a_busy_machine(world: World) -> None:
     world.marks.write(0, LOOP, A)
     world.status = psutil.STATUS_RUNNING
     assert world.pass_by(2 * STALL) == []
+    for _ in range(11):  # a tenth of a processor is its share
+        world.worked += STALL / 10
+        world.worked_in_loop += STALL / 10
+        kept = world.pass_by(STALL)
+    assert kept == [A]
+    assert world.pool.cpu_wanted
 
 
 def test_a_thread_that_keeps_the_lock_from_a_callback_in_the_event_loop(world: World) -> None:

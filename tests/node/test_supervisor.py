@@ -1,5 +1,4 @@
-"""What a supervisor sends its masters, and when it starts another. The masters are not forked: the
-tests send their messages, and end them."""
+"""A supervisor's messages to its masters, which are not forked, and when it starts another."""
 
 from __future__ import annotations
 

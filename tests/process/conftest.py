@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,12 +25,12 @@ from tests.stock import StockPostgres, StockRedis
 
 HERE = Path(__file__).parent
 LONGEST_WAIT = 180  # seconds; only a test that fails waits for so long, on the busiest machine
+LATE = 0.9  # seconds by which a request may arrive late on a busy machine
 STOCK = os.environ.get("TEST_SERVERS", "stock") == "stock"
 
 
 def each_on(kind: str, *values: Any) -> list[Any]:
-    """Parameters of a test on this database ("sqlite" or "postgres"), and of its long version on
-    the other one: what the two do differently is tested without nodes, on both."""
+    """Parameters of a test on this database, and of its long version on the other."""
     found = []
     for name in ("sqlite", "postgres"):
         marks = [] if name == kind else [pytest.mark.long]
@@ -51,8 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def redis_url(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """The tests of processes run against servers configured as users have them; with
-    TEST_SERVERS=private against those of the other tests."""
+    """Servers configured as users have them; with TEST_SERVERS=private, those of other tests."""
     if not STOCK:
         yield request.getfixturevalue("redis_url")
         return
@@ -290,6 +289,18 @@ def crawl(
         return Crawl(look, running, pages)
 
     return start
+
+
+def early(times: Iterable[float], delay: float) -> list[tuple[float, float]]:
+    """Moments at which requests arrived that cannot have been sent ``delay`` seconds apart: a busy
+    machine delays each by less than LATE."""
+    moments = sorted(times)
+    return [
+        (before, after)
+        for first, before in enumerate(moments)
+        for more, after in enumerate(moments[first + 1 :], 1)
+        if after - before < more * delay - LATE
+    ]
 
 
 def wait_for(ready: Callable[[], bool]) -> None:

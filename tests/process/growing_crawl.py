@@ -179,8 +179,7 @@ class GrowingCrawl:
     # -- what must hold ---------------------------------------------------------------------------
 
     def end(self) -> None:
-        """Brings a last version to all nodes. Checks that it is live, what the crawl has stored,
-        and that the nodes stop and leave nothing behind."""
+        """Brings a last version to all nodes. Checks the stored crawl, and that the nodes stop."""
         last = self.author.commit("last")
         for name in self.nodes:
             self.pull(name)
@@ -193,8 +192,8 @@ class GrowingCrawl:
         assert self.left() == []
 
     def check(self) -> None:
-        """Each task ended once, with exactly the generator's listings; each row and item is the
-        work of the one version that its label names."""
+        """Each task ended once, with exactly the generator's listings, by the version of its
+        label."""
         expected = {house["id"]: house for house in self.demo.site.expected_items()}
         for pk in self.tasks:
             task = self._look.task(pk)

@@ -1,5 +1,4 @@
-"""The growing spider as a Scrapy project: its versions do the same as those of
-``growing_spider``, in Scrapy's words."""
+"""The growing spider as a Scrapy project: the versions of ``growing_spider`` in its words."""
 
 from __future__ import annotations
 

@@ -139,8 +139,8 @@ def listing_of(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def kinds(reloads: int) -> Iterator[str]:
-    """What the author does, until ``reloads`` versions are good: most change behaviour, some are
-    broken, which the next one fixes, and some are blank."""
+    """The author's steps, until ``reloads`` versions are good: most change, some are broken or
+    blank."""
     good = step = 0
     while good < reloads:
         step += 1

@@ -1,5 +1,4 @@
-"""A node crawls a site, rules of aliases are learned from what it kept, and it crawls the site
-again with them."""
+"""A node crawls a site, rules of aliases are learned from it, and it crawls again with them."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ def test_a_crawl_with_rules_fetches_each_page_once(
         look.wait(first)
         before = pages_of(site)
         targets = len(site.fetched)
-        call_command("aliases", "learn", str(first), "--delay", "0", stdout=StringIO())
+        call_command("alias", "learn", str(first), "--delay", "0", stdout=StringIO())
         assert AliasRule.objects.filter(state="verified").count() >= 4
         site.fetched.clear()
 

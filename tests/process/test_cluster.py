@@ -54,7 +54,7 @@ def test_a_staging_node_on_the_redis_of_production_fetches_nothing(
         task = submit("odd", {"url": web.url})
     staging = {**odd_env, "DATABASE_URL": new_database("sqlite")}
     with django_on(staging["DATABASE_URL"]), redis_at(redis_url):
-        call_command("installation", "--new-id", stdout=StringIO())
+        call_command("store", "new-id", stdout=StringIO())
     refused = [
         start_manage("runcrawler", "--node", "staging", *options, env=staging)
         for options in ([], ["--reload"])
@@ -75,7 +75,7 @@ def test_a_staging_node_on_the_redis_of_production_fetches_nothing(
     assert (counts.na, counts.ready) == (1, 1)
     assert not web.hits
     with django_on(staging["DATABASE_URL"]), redis_at(redis_url):
-        call_command("installation", "--take-over", stdout=StringIO())
+        call_command("store", "take-over", stdout=StringIO())
     node = start_manage("runcrawler", "--node", "production", "--workers", 1)
     assert node.process.wait(LONGEST_WAIT) not in (0, None)
     assert "belongs to installation" in node.output

@@ -1,5 +1,4 @@
-"""kill -9 of what exports, again and again: files and tables have every row once, in order and
-whole. EXPORT_KILLS=500 is the long version."""
+"""kill -9 of exports, again and again: every row once, in order. EXPORT_KILLS=500: long."""
 
 from __future__ import annotations
 

@@ -26,8 +26,7 @@ pytestmark = pytest.mark.process
 
 
 class Site:
-    """Pages that link to each other. ``asked`` counts what was sent in full, by path; ``changed``
-    are numbers of pages that have another content since."""
+    """Pages that link to each other. ``asked``: requests by path; ``changed``: numbers of pages."""
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()

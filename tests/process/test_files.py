@@ -122,7 +122,7 @@ def test_files_are_exact_though_workers_die_and_the_store_is_pruned(
     for kill in range(1, KILLS + 1):
         look.wait(pk, lambda task, n=kill: site.asked.total() > 4 * n)  # type: ignore[misc]
         chance.choice(psutil.Process(node.process.pid).children()).kill()
-        call_command("files", "prune", "--older-than", "0", stdout=StringIO())
+        call_command("store", "prune-files", "--older-than", "0", stdout=StringIO())
     task = look.wait(pk)
     failed = [*Page.objects.filter(task=pk, state="error").values_list("url", "reason", "detail")]
     assert (task.state, task.nf, failed) == ("finished", FILES + 2, [])
@@ -140,6 +140,6 @@ def test_files_are_exact_though_workers_die_and_the_store_is_pruned(
         assert hashlib.sha256(body).hexdigest() == item["file"]["sha256"]
     assert {*PageFile.objects.values_list("url", "file")} == {*expected.items()}
     assert StoredFile.objects.count() == KINDS
-    call_command("files", "check", "--contents", stdout=StringIO())
+    call_command("store", "check-files", "--contents", stdout=StringIO())
     assert look.frontier.audit() == []
     assert node.stop() == 0

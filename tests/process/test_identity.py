@@ -88,13 +88,13 @@ def test_a_node_signs_and_follows_what_changes(
     refused = manage("runcrawler", "--once")
     assert refused.returncode != 0
     assert "there is no key" in refused.stderr
-    assert manage("botauth", "create").returncode == 0
+    assert manage("credential", "create-key").returncode == 0
     node = start_manage("runcrawler", "--workers", 2, "--concurrency", 4)
     pk = submit("odd", url=site.url)
     wait_for(lambda: len(site.asked) > 20)
     first = BotKey.objects.get().name
     assert set(site.keys()) == {first}
-    assert manage("botauth", "rotate", "--now").returncode == 0
+    assert manage("credential", "rotate-key", "--now").returncode == 0
     second = BotKey.objects.latest("pk").name
     given = ("credential", "set", host_of(site.url), "--user", "ann", "--http")
     assert manage(*given, input=f"{SECRET}\n").returncode == 0

@@ -156,7 +156,7 @@ def test_a_crawl_in_a_project(
     items = map(json.loads, (project / "items.jsonl").read_text().splitlines())
     assert {item["url"] for item in items} == {web.url + page for page in ("", "a", "b")}
     assert (project / "var/crawlframe.sqlite3").exists()
-    assert "crawlframe tasks" in said
+    assert "crawlframe task list" in said
     assert "manage.py" not in said
     assert "shop" in run(crawlframe, "tasks", cwd=project / "spiders", env=env)
     assert not (project / "spiders/var").exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import time
 from collections.abc import Callable
 
 import psutil
@@ -13,7 +12,7 @@ import pytest
 
 from examples.demo_site import DemoServer
 from tests.conftest import Running
-from tests.process.conftest import Look, Submit
+from tests.process.conftest import Look, Submit, wait_for
 
 LISTINGS = int(os.environ.get("LISTINGS", "250"))
 KILLS = int(os.environ.get("KILLS", "5"))
@@ -22,6 +21,7 @@ SEED = int(os.environ.get("SEED", "1"))
 pytestmark = pytest.mark.process
 
 
+@pytest.mark.long  # test_faults kills at each point that matters
 @pytest.mark.databases("postgres")
 def test_random_kills_change_nothing(
     odd_env: dict[str, str], start_manage: Callable[..., Running], submit: Submit, look: Look
@@ -88,7 +88,8 @@ def test_a_stopped_master_finds_itself_fenced_and_starts_over(
     start_manage("runcrawler", "--node", "other", "--workers", 1)
     look.wait(pk, lambda task: look.counts(pk).nf > 20)
     sleeper.process.send_signal(signal.SIGSTOP)
-    time.sleep(4.5)  # longer than the lease
+    lives = {life.node: life.generation for life in look.frontier.leases.nodes()}
+    wait_for(lambda: lives["sleeper"] not in look.frontier.leases.left())
     sleeper.process.send_signal(signal.SIGCONT)
     task = look.wait(pk)
     assert task.nf == 202

@@ -47,17 +47,17 @@ def test_a_crawl_needs_no_more(
     node = start_manage("runcrawler", "--node", "n1", "--workers", 1)
     with redis_at(limited), DemoServer(listings=60, error_rate=0.02, latency=300) as demo:
         pk = submit("listings", site=demo.url)
-        for command in (("pause", pk), ("resume", pk), ("tasks",), ("task", pk), ("nodes",)):
-            call_command(*command, stdout=StringIO())
+        for words in ("task pause {}", "task resume {}", "task list", "task show {}", "node list"):
+            call_command(*words.format(pk).split(), stdout=StringIO())
         with DemoServer(listings=60, latency=500) as slow:
             cancelled = submit("listings", site=slow.url)
-            call_command("cancel", cancelled, stdout=StringIO())
+            call_command("task", "cancel", cancelled, stdout=StringIO())
             look.wait(cancelled)
         task = look.wait(pk)
         assert task.state == "finished"
         assert len(look.items(pk)) == len(list(demo.site.expected_items()))
-        for command in (("audit",), ("reconcile",)):
-            call_command(*command, stdout=StringIO())
+        for verb in ("audit", "reconcile"):
+            call_command("store", verb, stdout=StringIO())
     assert node.stop() == 0
     assert "forbids" not in node.output
     assert "NOPERM" not in node.output

@@ -176,9 +176,9 @@ def _errors_of_callbacks(node: Running, submit: Submit, look: Look, web: OddWeb)
 
 
 def _pause_resume_and_cancel(redis_url: str, submit: Submit, look: Look, web: OddWeb) -> None:
-    def run(command: str) -> None:
+    def run(verb: str) -> None:
         with redis_at(redis_url):
-            call_command(command, pk, stdout=StringIO())
+            call_command("task", verb, pk, stdout=StringIO())
 
     web.latency = 0.1
     pk = submit("odd", url=web.url, many=600)
@@ -301,13 +301,20 @@ def test_requests_of_missing_code_wait_and_come_back(
     web: OddWeb,
     tmp_path: Path,
 ) -> None:
-    package = _package(odd_env, tmp_path)
+    """Beside a module that does not import, which is named."""
+    package = tmp_path / "some_spiders"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "bad.py").write_text("import nothing_of_this_name\n")
+    odd_env |= {"CRAWLFRAME_SPIDERS": package.name, "PYTHONPATH": str(tmp_path)}
     module = package / "later.py"
     module.write_text(LATER.format(url=web.url, method="parse_it"))
     node = start_manage("runcrawler", "--workers", 1)
     pk = submit("later")
     look.wait(pk, lambda task: look.frontier.counts(pk).parked == 1)  # type: ignore[union-attr]
     assert set(look.frontier.parked(pk).values()) == {"spider 'later' has no method 'parse'"}
+    assert "bad.py:1" in node.output
+    assert "nothing_of_this_name" in node.output
     node.stop()
     module.unlink()
     node = start_manage("runcrawler", "--workers", 1)
@@ -317,35 +324,6 @@ def test_requests_of_missing_code_wait_and_come_back(
     start_manage("runcrawler", "--workers", 1)
     assert look.wait(pk).state == "finished"
     assert look.items(pk) == [{"url": web.url}]
-
-
-def _package(env: dict[str, str], tmp_path: Path) -> Path:
-    """An empty package of spiders that manage.py works with."""
-    package = tmp_path / "some_spiders"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    env["CRAWLFRAME_SPIDERS"] = package.name
-    env["PYTHONPATH"] = str(tmp_path)
-    return package
-
-
-def test_a_module_that_does_not_import_is_named_and_the_rest_runs(
-    odd_env: dict[str, str],
-    start_manage: Start,
-    submit: Submit,
-    look: Look,
-    web: OddWeb,
-    tmp_path: Path,
-) -> None:
-    package = _package(odd_env, tmp_path)
-    (package / "bad.py").write_text("import nothing_of_this_name\n")
-    (package / "good.py").write_text("from tests.process.spiders.odd import OddSpider as Odd\n\n\n"
-                                     "class Good(Odd):\n    name = 'good'\n")  # fmt: skip
-    node = start_manage("runcrawler", "--workers", 1)
-    pk = submit("good", url=web.url)
-    assert look.wait(pk).state == "finished"
-    assert "bad.py:1" in node.output
-    assert "nothing_of_this_name" in node.output
 
 
 def test_redis_restarts_in_the_middle(

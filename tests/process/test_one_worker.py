@@ -53,8 +53,7 @@ def check(look: Look, pk: int, pages: int = PAGES) -> None:
 
 
 def begun_anew(found: dict[int, list[int]]) -> None:
-    """Each worker has counted from 1. Of what one did when it was killed, some was not stored; of
-    what the next one did first, some had been stored."""
+    """Each worker has counted from 1; some results of a killed worker were not stored."""
     for numbers in found.values():
         assert numbers[0] <= IN_FLIGHT
         assert numbers[-1] <= len(numbers) + 2 * IN_FLIGHT

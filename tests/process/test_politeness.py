@@ -1,5 +1,4 @@
-"""Two nodes at servers with limits and at many hosts at once, while their code changes and one of
-them is lost. The long versions are those of ``python -m benchmarks.politeness``."""
+"""Two nodes at servers with limits, while code changes and one is lost. Long: benchmarks."""
 
 from __future__ import annotations
 

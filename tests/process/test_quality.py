@@ -96,8 +96,7 @@ def test_a_verdict_is_made_once_whoever_is_killed_meanwhile(
     submit: Submit,
     web: OddWeb,
 ) -> None:
-    """The leading node is killed while it judges a run that goes on, and while it judges one whose
-    end was left to it. A run of which nobody died tells what the verdict must be."""
+    """The leading node is killed while it judges runs; an undisturbed run has the right verdict."""
     names = iter(range(100))
 
     def start() -> Running:

@@ -1,5 +1,4 @@
-"""Recorded pages before a version goes live: what fails is refused with the difference, what hangs
-or crashes harms nothing, and the code of other spiders goes live as usual."""
+"""Recorded pages before a version goes live: failures are refused, crashes harm nothing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Chains of redirects over hosts with a delay, on two nodes of which one is killed: judged from
-what the hosts have seen."""
+"""Chains of redirects over hosts with a delay, on two nodes, one of them killed."""
 
 from __future__ import annotations
 
@@ -9,7 +8,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import pairwise
 from typing import Any
 
 import psutil
@@ -17,7 +15,7 @@ import pytest
 
 from crawlservice.models import Page
 from tests.conftest import Running
-from tests.process.conftest import Look, Submit, wait_for
+from tests.process.conftest import Look, Submit, early, wait_for
 
 pytestmark = [
     pytest.mark.process,
@@ -26,7 +24,6 @@ pytestmark = [
 CHAINS, HOPS, HOSTS = 18, 4, 12
 STATUSES = (301, 302, 303, 307, 308)
 DELAY = 1.0  # seconds, of the spider
-JITTER = 0.25  # seconds by which a busy machine may bring two requests closer together
 
 
 class ManyHosts:
@@ -125,13 +122,8 @@ def test_no_hop_is_too_early_and_none_is_lost(
         assert rows[first] == [list(hop) for hop in zip(statuses, urls[1:], strict=True)]
 
     times = defaultdict(list)
-    for at, host, path in hosts.log:
-        times[host].append((at, path))
-    early = [
-        (host, before, after)
-        for host, visits in times.items()
-        for before, after in pairwise(sorted(visits))
-        if after[0] - before[0] < DELAY - JITTER
-    ]
-    assert early == []
+    for at, host, _ in hosts.log:
+        times[host].append(at)
+    for host, visits in times.items():
+        assert early(visits, DELAY) == [], host
     assert len(hosts.log) >= 1 + CHAINS * (HOPS + 1)

@@ -1,5 +1,4 @@
-"""Hot reload of spiders on running nodes: what goes live, what is refused, and that nothing is
-fetched twice or lost in the process."""
+"""Hot reload of spiders on running nodes: no page is fetched twice or lost."""
 
 from __future__ import annotations
 

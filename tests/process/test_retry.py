@@ -35,7 +35,7 @@ def test_pages_that_failed_are_run_again_and_others_are_not(
     assert (task.ne, task.retries) == (5, 0)
     assert Item.objects.filter(data__reason="http_404").count() == 5  # of the errback
     web.statuses.clear()
-    done = manage("retry", pk)
+    done = manage("task", "retry", pk)
     assert done.returncode == 0, done.stderr
     assert f"task {pk} runs again, with 5 failed requests" in done.stdout
     task = look.wait(pk)
@@ -47,6 +47,6 @@ def test_pages_that_failed_are_run_again_and_others_are_not(
     assert look.finishes(pk) == 2
     assert {web.hits[path] for path in good} == {web.hits["/"], web.hits["/behind"]} == {1}
     assert {web.hits[path] for path in bad} == {2}
-    again = manage("retry", pk)
+    again = manage("task", "retry", pk)
     assert again.returncode != 0
     assert "nothing to retry" in again.stderr

@@ -85,12 +85,20 @@ def author(remote: Repository, tmp_path: Path) -> Repository:
 
 @pytest.fixture
 def alpha(author: Repository, remote: Repository, tmp_path: Path) -> Repository:
-    return remote.clone(tmp_path / "alpha")
+    return _clone_of_node(remote, tmp_path / "alpha")
 
 
 @pytest.fixture
 def beta(author: Repository, remote: Repository, tmp_path: Path) -> Repository:
-    return remote.clone(tmp_path / "beta")
+    return _clone_of_node(remote, tmp_path / "beta")
+
+
+def _clone_of_node(remote: Repository, path: Path) -> Repository:
+    """With the bytecode of this checkout: compiling takes a node seconds."""
+    clone = remote.clone(path)
+    for part in PARTS[:2]:
+        shutil.copytree(CHECKOUT / part, path / part, dirs_exist_ok=True)
+    return clone
 
 
 @pytest.fixture
@@ -178,7 +186,7 @@ def test_a_bad_revision_goes_back_and_a_good_one_goes_live_everywhere(
 
     # A broken one is refused, and the old one goes on.
     new = author.commit({"spiders/shop.py": BROKEN})
-    done = manage("rollout", new, "--timeout", 60)
+    done = manage("node", "rollout", new, "--timeout", 60)
     assert done.returncode == 1
     assert "alpha refused: " in done.stderr
     assert "shop.py:" in done.stderr
@@ -187,14 +195,14 @@ def test_a_bad_revision_goes_back_and_a_good_one_goes_live_everywhere(
     seen = look.counts(task).nf
     look.wait(task, lambda _: look.counts(task).nf > seen)
     # All go back, and everything is as before.
-    done = manage("rollout", old, "--back", "--timeout", 60)
+    done = manage("node", "rollout", old, "--back", "--timeout", 60)
     assert done.returncode == 0, done.stderr + nodes[0].output
     assert (alpha.head, beta.head) == (old, old)
 
     # A canary with a new kind of error goes back alone.
     told = beta.git("reflog", "--format=%H").split()
     new = author.commit({"spiders/shop.py": RAISES})
-    done = manage("rollout", new, "--canary", "alpha", "--timeout", 60)
+    done = manage("node", "rollout", new, "--canary", "alpha", "--timeout", 60)
     assert done.returncode == 1, done.stdout + nodes[0].output
     assert "callback (KeyError) in shop.parse, for instance http://127.0.0.1" in done.stderr
     assert f"It is back on {old[:12]}, and no other node was affected" in done.stderr
@@ -205,7 +213,7 @@ def test_a_bad_revision_goes_back_and_a_good_one_goes_live_everywhere(
 
     # A good one goes live everywhere.
     new = author.commit({"spiders/shop.py": GOOD})
-    done = manage("rollout", new, "--timeout", 60)
+    done = manage("node", "rollout", new, "--timeout", 60)
     assert done.returncode == 0, done.stderr + nodes[0].output
     assert f"every living node that follows main runs {new[:12]}" in done.stdout
     assert "alpha: live" in done.stdout
@@ -220,7 +228,7 @@ def test_a_revision_without_any_change_of_code_goes_live_too(
     nodes: list[Running], author: Repository, manage: Manage
 ) -> None:
     new = author.commit({"README.md": "read me"})
-    done = manage("rollout", new, "--timeout", 60)
+    done = manage("node", "rollout", new, "--timeout", 60)
     assert done.returncode == 0, done.stderr + nodes[0].output
 
 
@@ -233,7 +241,7 @@ def test_a_new_framework_goes_live_by_handing_over(
     for n in range(HAND_OVERS):
         before = life(look, "alpha")
         new = author.commit({"crawlframe/base/urls.py": f"{links}\nNEW = {n}\n"})
-        done = manage("rollout", new, "--timeout", 60)
+        done = manage("node", "rollout", new, "--timeout", 60)
         assert done.returncode == 0, done.stderr + nodes[0].output
         after = life(look, "alpha")
         assert before is not None
@@ -252,7 +260,7 @@ def test_a_canary_that_proves_it_is_followed_by_the_others(
 ) -> None:
     crawl(submit, web)
     new = author.commit({"spiders/shop.py": GOOD})
-    done = manage("rollout", new, "--canary", "alpha", "--pages", 20, "--timeout", 60)
+    done = manage("node", "rollout", new, "--canary", "alpha", "--pages", 20, "--timeout", 60)
     assert done.returncode == 0, done.stderr + nodes[0].output
     before, _, after = done.stdout.partition("alpha: live")
     assert set(re.findall("^beta: .*", before, re.MULTILINE)) == {"beta: not told"}
@@ -271,7 +279,7 @@ def test_a_node_that_starts_later_catches_up(
 ) -> None:
     assert nodes[1].stop() == 0
     new = author.commit({"spiders/shop.py": GOOD})
-    done = manage("rollout", new, "--timeout", 60)
+    done = manage("node", "rollout", new, "--timeout", 60)
     assert done.returncode == 0, done.stderr + nodes[0].output
     assert beta.head != new
     again = start_node("beta", beta)

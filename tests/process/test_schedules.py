@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
-from datetime import timedelta
 from itertools import pairwise
 
 import pytest
@@ -73,28 +72,3 @@ def test_once_for_each_due_time_also_when_the_leader_is_killed(
         assert listed.count(f"{run.due_at:%Y-%m-%d %H:%M:%S} UTC</span>") == 1
         assert listed.count(f"/task/{run.task_id}/change/") == 1
         assert run.problem in listed
-
-
-def test_what_fell_due_while_all_was_down(
-    odd_env: dict[str, str], start_manage: Start, look: Look, web: OddWeb
-) -> None:
-    arguments = {"url": web.url}
-    long_ago = timezone.now() - timedelta(hours=5, seconds=100)
-    made = [
-        Schedule.objects.create(
-            name=missed,
-            spider="odd",
-            arguments=arguments,
-            every=3600,
-            missed=missed,
-            next_at=long_ago,
-        )
-        for missed in ("once", "skip")
-    ]
-    start_manage("runcrawler", "--workers", 1)
-    wait(lambda: Run.objects.count() == 2, "what was missed was not looked after")
-    wait(lambda: not Task.objects.filter(state__in=Task.ACTIVE).exists(), "a task did not end")
-    once, skip = (schedule.runs.get() for schedule in made)
-    assert (once.outcome, skip.outcome) == ("submitted", "missed")
-    assert Task.objects.get().schedule == made[0]
-    assert Schedule.objects.filter(next_at__gt=timezone.now()).count() == 2

@@ -23,7 +23,7 @@ KINDS = ("change", "change", "comment", "change", "broken", "change")  # a broke
 LONG_KILLS, SHORT_KILLS = 20, 4
 SEED = int(os.environ.get("SEED", "1"))
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
     ("nodes", "kills", "every", "listings"),
     [
         (["one"], SHORT_KILLS, 1.5, 60),
-        pytest.param(["one", "two"], LONG_KILLS, 3.0, 800, marks=pytest.mark.long),
+        (["one", "two"], LONG_KILLS, 3.0, 800),
     ],
 )
 def test_a_scrapy_project_is_pulled_while_workers_are_killed(
@@ -55,16 +55,20 @@ def test_a_scrapy_project_is_pulled_while_workers_are_killed(
         crawl.submit(redis_url, 2)
         crawl.advance(0.02)
         for step in range(kills):
-            until = time.monotonic() + every
-            crawl.author.commit(KINDS[step % len(KINDS)])
+            until, share = time.monotonic() + every, (step + 1) / (kills + 2)
+            label = crawl.author.commit(KINDS[step % len(KINDS)])
             for name in nodes:
                 crawl.pull(name)
             kill_at = until - chance.uniform(0, 1) * every
             while (now := time.monotonic()) < until or kill_at:
                 if kill_at and now >= kill_at and kill_worker(crawl, chance.choice(nodes), chance):
                     kill_at = 0.0
-                crawl.hold((step + 1) / (kills + 2))
+                crawl.hold(share)
                 time.sleep(0.05)
+            if step % 2:  # of the others, the next change comes while they are loaded
+                for name in nodes:
+                    crawl.judged(name, label, before=share)
+                crawl.advance(share + 0.5 / (kills + 2))
         crawl.hold(1.0)
         crawl.end()
         rows = crawl.versions()

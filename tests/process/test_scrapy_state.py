@@ -91,8 +91,7 @@ def project(odd_env: dict[str, str], web: OddWeb, tmp_path: Path) -> Path:
 
 
 def facts(items: list[Any]) -> tuple[list[int], bool, set[str], int]:
-    """The ids, whether the counts are those of one run, the prefixes, and the number of
-    processes."""
+    """The ids, whether the counts are of one run, the prefixes, and the number of processes."""
     ids = sorted(item["id"] for item in items)
     counts = {item["n"] for item in items}
     alone = len(counts) == len(items) and max(counts) <= PAGES

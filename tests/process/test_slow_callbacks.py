@@ -21,11 +21,10 @@ pytestmark = pytest.mark.process
 @pytest.mark.parametrize(
     "tasks",
     [
-        [(1, False, "parse"), (20, False, "parse")],
+        [(1, False, "parse"), (20, False, "parse"), (1, False, "parse_async")],
         [(3, True, "parse")],
-        [(1, False, "parse_async")],
     ],
-    ids=["some wait", "three compute", "a coroutine blocks"],
+    ids=["some wait", "three compute"],
 )
 def test_the_others_go_on(
     odd_env: dict[str, str],
@@ -37,7 +36,7 @@ def test_the_others_go_on(
     tasks: list[tuple[int, bool, str]],
 ) -> None:
     node = start_manage("runcrawler", "--node", "one", "--workers", 1)
-    for held, computes, callback in tasks:
+    for number, (held, computes, callback) in enumerate(tasks):
         gate = tmp_path / f"gate-{held}-{callback}"
         pk = submit("slow", url=web.url, gate=gate, held=held, computes=computes, callback=callback)
         # The start, and all pages that are not held: with a single worker, which is in a callback.
@@ -50,7 +49,7 @@ def test_the_others_go_on(
         urls = [item["url"] for item in look.items(pk)]
         assert len({*urls}) == len(urls) == PAGES + held
         assert look.finishes(pk) == 1
-        assert "others take over" in node.output
+        assert node.output.count("others take over") > number
 
 
 def test_the_others_go_on_when_a_thread_keeps_the_interpreters_lock(
@@ -61,8 +60,7 @@ def test_the_others_go_on_when_a_thread_keeps_the_interpreters_lock(
     web: OddWeb,
     tmp_path: Path,
 ) -> None:
-    """Its worker cannot run a line of Python meanwhile: only its master can help; also when it is
-    the worker of callbacks that compute."""
+    """Its worker cannot run Python meanwhile; also if it is the worker for computing callbacks."""
     node = start_manage("runcrawler", "--node", "one", "--workers", 1)
     for number, computes in enumerate((False, True)):
         os.mkfifo(gate := tmp_path / f"gate{number}")
@@ -76,7 +74,7 @@ def test_the_others_go_on_when_a_thread_keeps_the_interpreters_lock(
         assert {page.deliveries for page in look.pages(pk).values()} == {0}
 
 
-def test_what_computes_has_a_worker_of_its_own(
+def test_what_waits_and_what_computes_on_one_node(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
     submit: Submit,
@@ -85,6 +83,20 @@ def test_what_computes_has_a_worker_of_its_own(
     tmp_path: Path,
 ) -> None:
     node = start_manage("runcrawler", "--node", "one", "--workers", 1)
+    # No more callbacks wait at once than the host may be asked: they would take all slots.
+    pk = submit("naps", url=web.url, pages=40)
+    waiting = []  # pages that were fetched and have not ended, once it is known that they are slow
+
+    def ended(task: Task) -> bool:
+        fetched, done = web.hits.total(), look.counts(pk).nf
+        if done > 5:
+            waiting.append(1 + fetched - done)
+        return task.state not in Task.ACTIVE
+
+    assert look.wait(pk, ended).nf == 41
+    assert max(waiting) <= 3 + 2  # the host may be asked for 3, and two are on their way
+
+    # Those that compute have a worker of their own.
     gate = tmp_path / "gate"
     pk = submit("computing", url=web.url, gate=gate)
     node.wait_for("is for callbacks that compute")
@@ -97,25 +109,3 @@ def test_what_computes_has_a_worker_of_its_own(
 
 def _pids(look: Look, pk: int, kind: str) -> set[int]:
     return {item["pid"] for item in look.items(pk) if kind in item["url"]}
-
-
-def test_no_more_run_at_once_than_the_host_may_be_asked(
-    odd_env: dict[str, str],
-    start_manage: Callable[..., Running],
-    submit: Submit,
-    look: Look,
-    web: OddWeb,
-) -> None:
-    """Otherwise they would take all slots of the workers, and nothing else would go on."""
-    start_manage("runcrawler", "--node", "one", "--workers", 1)
-    pk = submit("naps", url=web.url, pages=40)
-    waiting = []  # pages that were fetched and have not ended, once it is known that they are slow
-
-    def ended(task: Task) -> bool:
-        done = look.counts(pk).nf
-        if done > 5:
-            waiting.append(1 + sum(web.hits.values()) - done)
-        return task.state not in Task.ACTIVE
-
-    assert look.wait(pk, ended).nf == 41
-    assert max(waiting) <= 3 + 2  # it is not one instant in which both are read

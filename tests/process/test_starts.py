@@ -77,6 +77,7 @@ def test_death_at_any_step(
     assert parts(pk) >= MANY // 500
 
 
+@pytest.mark.long  # test_death_at_any_step kills at each point that matters
 def test_random_kills(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],

@@ -75,30 +75,25 @@ def test_it_is_said_once_and_each_page_counts_once(
     assert {mark.name for mark in marks.iterdir()} == {fault.replace(":", "_") for fault in faults}
 
 
-def test_a_worker_that_dies_of_it_says_it_again(
+@pytest.mark.databases("postgres")
+def test_the_last_word_of_each_task_of_a_node(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
     submit: Submit,
     look: Look,
+    redis_url: str,
     web: OddWeb,
     tmp_path: Path,
 ) -> None:
+    # A worker that dies of it says it again.
     seen = tmp_path / "seen"
-    start_manage("runcrawler", "--node", "one", "--workers", 2, "--concurrency", 8)
+    node = start_manage("runcrawler", "--node", "one", "--workers", 2, "--concurrency", 8)
     pk = submit("ending", url=web.url, many=PAGES, seen=seen, dies=True)
     check(look, pk)
     assert seen.read_text() == f"{pk} {PAGES + 1}\n" * 2
 
-
-def test_a_spider_closes_its_task(
-    odd_env: dict[str, str],
-    start_manage: Callable[..., Running],
-    submit: Submit,
-    look: Look,
-    web: OddWeb,
-) -> None:
+    # A spider closes its task.
     web.latency = 0.1
-    node = start_manage("runcrawler", "--node", "one", "--workers", 2, "--concurrency", 8)
     pk = submit("ending", url=web.url, many=2000, enough=40)
     task = look.wait(pk)
     assert (task.state, task.outcome, task.reason) == ("finished", "finished", "page 40 is enough")
@@ -112,18 +107,7 @@ def test_a_spider_closes_its_task(
     assert "spider.ending: task" in node.output
     assert "/page/40: enough with 40" in node.output
 
-
-@pytest.mark.databases("postgres")
-def test_a_cancelled_task_has_a_last_word(
-    odd_env: dict[str, str],
-    start_manage: Callable[..., Running],
-    submit: Submit,
-    look: Look,
-    redis_url: str,
-    web: OddWeb,
-) -> None:
-    web.latency = 0.1
-    start_manage("runcrawler", "--node", "one", "--workers", 2, "--concurrency", 8)
+    # It is cancelled.
     pk = submit("ending", url=web.url, many=2000)
     look.wait(pk, lambda task: look.counts(pk).nf > 20)
     with redis_at(redis_url):

@@ -27,7 +27,7 @@ def test_the_log_of_a_task_has_what_its_spider_said(
     done = manage("submit", "talking", "-a", f"url={web.url}", "-a", "password=very secret")
     assert done.returncode == 0, done.stderr
     task = 1
-    followed = manage("task", task, "--log", "--follow")
+    followed = manage("task", "show", task, "--log", "--follow")
     look.wait(task)
     assert followed.returncode == 0, followed.stderr
     lines = followed.stdout.splitlines()
@@ -43,5 +43,5 @@ def test_the_log_of_a_task_has_what_its_spider_said(
         f"ERROR   cannot be read  [{web.url}a]",
     }
     assert lines[-1] == "    ValueError: no price"
-    assert manage("task", task, "--log").stdout == followed.stdout
+    assert manage("task", "show", task, "--log").stdout == followed.stdout
     assert node.stop() == 0  # type: ignore[attr-defined]

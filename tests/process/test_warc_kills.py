@@ -1,5 +1,4 @@
-"""Writers of segments killed at any point: what was synced reads back, and every segment is whole.
-WARC_KILLS=200 is the long version."""
+"""Writers of segments killed at any point: synced records read back. WARC_KILLS=200: long."""
 
 from __future__ import annotations
 

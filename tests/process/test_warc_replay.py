@@ -85,7 +85,7 @@ def test_a_crawled_site_is_replayed(
 
     warc, wacz = tmp_path / "demo.warc.gz", tmp_path / "demo.wacz"
     for path in (warc, wacz):
-        assert "pages written" in manage("pages", "export", pk, "-o", path).stdout
+        assert "pages written" in manage("page", "export", pk, "-o", path).stdout
     replayed = {
         record.rec_headers.get_header("WARC-Target-URI"): record.body
         for record in judged(warc)

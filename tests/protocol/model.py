@@ -193,8 +193,7 @@ def complete(
 
 
 def push(redis: Redis, page: str, follow_up: str) -> Redis:
-    """Pushes the first part of a long list, before its parent completes. What could not run the
-    parent is forgotten, unless it is parked."""
+    """Pushes the first part of a long list, before its parent completes."""
     if page in redis.cursors:
         return redis
     redis = admit(redis, follow_up)

@@ -104,8 +104,8 @@ class Real:
     # -- steps ------------------------------------------------------------------------------------
 
     def do(self, before: model.State, step: model.Step, broken_off: str) -> None:
-        """``broken_off``: a fault that interrupts the first attempt of what the model treats as one
-        action; then it is repeated from the start. "": none."""
+        """``broken_off``: a fault that interrupts the first attempt, which is repeated; "":
+        none."""
         do = getattr(self, f"_{step.name}")
         if step.actor == model.STEWARD:
             do(before, step.state, broken_off)

@@ -51,8 +51,7 @@ class Walk:
         self.log: list[str] = []
 
     def take(self, step: model.Step, broken_off: str = "") -> None:
-        """One step of both. Among steps that differ only in what the real system is free to choose,
-        it is the one that it has chosen."""
+        """One step of both: of steps that the real system may choose among, the chosen one."""
         self.log.append(" ".join(map(str, (*step[:2], "" if step.ordinary else "!", broken_off))))
         allowed = [step]
         if step.name == "claim":
@@ -94,8 +93,8 @@ def observed(
 
 
 def wander(both: Walk, chance: Random) -> None:
-    """A random walk, and on to the end of the task. The same actor tends to go on for a while, so
-    that others fall behind."""
+    """A random walk to the end of the task. An actor tends to continue, so that others fall
+    behind."""
     actor = 0
     for _ in range(STEPS):
         possible = [*model.steps(both.state)]

@@ -221,7 +221,7 @@ def test_the_examples_of_the_documentation() -> None:
         ({"fields": {"a": {"xpath": "lower-case(//a)"}}}, "Unregistered function"),
         ({"start_urls": ["https://a.example/{1..%s}" % ("1" * 5000)]}, "must count up"),
         ({"settings": {"delay": float("inf")}}, "settings.delay: delay is inf"),
-        ({"settings": {"ip_delay": float("nan")}}, "settings.ip_delay: ip_delay is nan"),
+        ({"settings": {"ip": {"delay": float("nan")}}}, "settings.ip.delay: ip.delay is nan"),
         ({"settings": {"user_agent": "a\r\nb: c"}}, "settings.user_agent: user_agent has a line"),
         ({"arguments": {"next_page": "x"}}, "is a name of the spider's own"),
         ({"arguments": {"argument_values": "x"}}, "is a name of the spider's own"),

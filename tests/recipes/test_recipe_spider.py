@@ -1,5 +1,4 @@
-"""Recipes as spiders: what they take from pages and where they go, run by the engine of a
-worker."""
+"""Recipes as spiders: their values and links, run by the engine of a worker."""
 
 from __future__ import annotations
 

@@ -32,8 +32,7 @@ def shares(rates: Sequence[float], importance: Sequence[float], budget: float) -
 
 
 def freshness(rate: float, visits: float) -> float:
-    """The share of the time in which a page is as it was at the last visit, with evenly spaced
-    visits."""
+    """The share of time that a page is unchanged since its last, evenly spaced visit."""
     if visits <= 0:
         return 0.0
     changes = rate / visits

@@ -20,8 +20,7 @@ TICK = 0.05  # days between two rounds of visits
 
 @dataclass
 class Signals:
-    """What a sitemap says: ``recall`` of the changes, and ``precision`` of what it says. ``lies``:
-    it says at any time that every page has changed just now."""
+    """A sitemap's statements, by ``recall`` and ``precision``. ``lies``: all changed just now."""
 
     precision: float = 0.8
     recall: float = 0.6

@@ -1,5 +1,4 @@
-"""How the state of a robots.txt goes on: waits that double, copies that go on counting, and the day
-when the RFC gives up."""
+"""The next states of a robots.txt: waits that double, copies that count, and giving up."""
 
 from __future__ import annotations
 

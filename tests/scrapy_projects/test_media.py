@@ -1,5 +1,4 @@
-"""Media pipelines of Scrapy against a server, and those that need other packages: images by Pillow,
-files in S3 by botocore."""
+"""Media pipelines of Scrapy against a server, also with Pillow and botocore."""
 
 from __future__ import annotations
 

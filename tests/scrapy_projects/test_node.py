@@ -71,7 +71,7 @@ def test_the_report_is_the_same_in_both_commands(manage: Manage, project: Path) 
         "        yield {'n': self.n}\n"
     )
     (project / "shop/spiders/broken.py").write_text("import nothing_of_this_name\n")
-    told = manage("fromscrapy", project)
+    told = manage("check", "--scrapy", project)
     line = next(line for line in told.stdout.splitlines() if line.startswith("counts: "))
     assert line.startswith(
         f"counts: cannot, because {project}/shop/spiders/more.py:9: meta['proxy']"
@@ -83,7 +83,7 @@ def test_the_report_is_the_same_in_both_commands(manage: Manage, project: Path) 
     assert "shop.spiders.broken does not load" in told.stdout
     assert "css: runs, but DOWNLOAD_VERIFY_CERTIFICATES is not set" in told.stdout
     assert told.returncode == 1
-    assert line in manage("checkspiders").stdout.splitlines()
+    assert line in manage("check").stdout.splitlines()
 
 
 def test_a_running_node_takes_up_a_change_of_the_project(

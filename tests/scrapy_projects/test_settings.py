@@ -12,6 +12,7 @@ from crawlframe.errors import ArgumentError
 from crawlframe.scrapy.project import spiders_of
 from crawlframe.scrapy.settings import mapped
 from crawlframe.scrapy.spider import PortedSpider
+from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.spider import build, read_settings
 from crawlframe.spider.task_settings import overridden
 from tests.scrapy_projects.ported_spiders import Plain, of
@@ -33,7 +34,7 @@ class Attributes(Plain):
 CHOSEN: dict[str, tuple[Any, dict[str, Any]]] = {
     "delay": (2.5, {"DOWNLOAD_DELAY": 2.5, "AUTOTHROTTLE_ENABLED": False}),
     "concurrency": (2, {"CONCURRENT_REQUESTS_PER_DOMAIN": 2, "CONCURRENT_REQUESTS": 2}),
-    "ip_concurrency": (4, {"CONCURRENT_REQUESTS_PER_IP": 4}),
+    "ip": ({"concurrency": 4}, {"CONCURRENT_REQUESTS_PER_IP": 4}),
     "timeout": (11.0, {"DOWNLOAD_TIMEOUT": 11.0}),
     "max_body": (1000, {"DOWNLOAD_MAXSIZE": 1000}),
     "retries": (0, {"RETRY_ENABLED": False, "RETRY_TIMES": 0}),
@@ -65,8 +66,9 @@ def test_settings_of_a_task_reach_the_crawler(kind: type[scrapy.Spider]) -> None
         assert {k: [*v] if isinstance(v, tuple) else v for k, v in found.items()} == expected, name
         assert {crawler.settings.getpriority(key) for key in expected} == {40}, name
     settings = overridden(read_settings(spider), given)
-    back = mapped(crawler.settings, kind).settings
-    assert {name: back[name] for name in CHOSEN} == {n: getattr(settings, n) for n in CHOSEN}
+    mapped_back = mapped(crawler.settings, kind).settings
+    back = overridden(SpiderSettings(), {name: mapped_back[name] for name in CHOSEN})
+    assert {n: getattr(back, n) for n in CHOSEN} == {n: getattr(settings, n) for n in CHOSEN}
     other, _ = build(spider, {})
     assert isinstance(other, PortedSpider)
     assert other._port is not None

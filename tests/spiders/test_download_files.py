@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.fetch.conftest import Site, _server, site
+from tests.howto import spider_of
 from tests.spiders.test_docs import crawl, html, items
 
 __all__ = ("_server", "site")
-
-PAGE = Path(__file__).parents[2] / "docs/howto/download-files.md"
 
 
 def test_files_are_stored_once_and_checked(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # the default directory of files is below it
-    source, *_ = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    source = source.replace("https://files.example", site.url).replace("files.example", "127.0.0.1")
-    module: dict[str, Any] = {"__name__": "howto_downloads"}
-    exec(compile(source, str(PAGE), "exec", dont_inherit=True), module)
-    spider = module["Downloads"]
+    spider = spider_of("howto/download-files.md", "downloads", site.url)
     spider.settings = {**spider.settings, "delay": 0, "robots": False}
     bodies = {"/a.bin": bytes(range(256)), "/b.bin": bytes(range(256)), "/c.bin": b"other"}
     sums = {path: hashlib.sha256(body).hexdigest() for path, body in bodies.items()}

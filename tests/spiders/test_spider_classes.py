@@ -3,41 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from crawlframe import Spider
-from crawlframe.spider.spider import describe
 from tests.fetch.conftest import Exchange, Site, _server, site
+from tests.howto import spider_of
 from tests.spiders.test_docs import crawl, html, items
 
 __all__ = ("_server", "site")
 
-PAGE = Path(__file__).parents[2] / "docs/howto/spider-classes.md"
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-
-
-def example(name: str, site: Site) -> type[Spider]:
-    """The spider of this name, for this site instead of the one in the example."""
-    (source,) = (source for source in EXAMPLES if f'name = "{name}"' in source)
-    source = re.sub(r"https://[a-z]+\.example", site.url, source)
-    source = re.sub(r'\["[a-z]+\.example"\]', '["127.0.0.1"]', source)
-    module: dict[str, Any] = {"__name__": f"howto_{name}"}
-    exec(compile(source, f"{PAGE}, {name}", "exec", dont_inherit=True), module)
-    (spider,) = (
-        kind for kind in module.values()
-        if isinstance(kind, type) and issubclass(kind, Spider) and kind.name == name
-    )  # fmt: skip
-    describe(spider)
-    return spider
-
 
 def found(name: str, site: Site, **arguments: Any) -> list[Any]:
     """The items of a crawl."""
-    spider = example(name, site)
+    spider = spider_of("howto/spider-classes.md", name, site.url)
     spider.settings = {**spider.settings, "delay": 0, "robots": False}
     return [json.loads(item) for item in items(crawl(spider, arguments))]
 
@@ -137,8 +114,3 @@ async def _json(exchange: Exchange, data: object) -> bool:
     body = json.dumps(data).encode()
     await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
     return True
-
-
-@pytest.mark.parametrize("number", range(len(EXAMPLES)))
-def test_every_example_compiles(number: int) -> None:
-    compile(EXAMPLES[number], str(PAGE), "exec")

@@ -26,4 +26,4 @@ class Shared(Polite):
     """With limits of an address and none of its names."""
 
     name = "shared"
-    settings = {"delay": 0.0, "ip_delay": 0.1, "ip_concurrency": 2}
+    settings = {"delay": 0.0, "ip": {"delay": 0.1, "concurrency": 2}}

@@ -54,8 +54,8 @@ class Decoding:
         self._out = BytesIO()
 
     def advance(self, size: float) -> bool:
-        """Goes on until ``size`` more bytes are decoded (or about OUTPUT beyond that), or until all
-        codings are. Returns whether all are. Raises BadEncoding and BodyTooLarge."""
+        """Continues until ``size`` more bytes are decoded (or about OUTPUT beyond that), or until
+        all codings are. Returns whether all are. Raises BadEncoding and BodyTooLarge."""
         end = self.size + size
         while self.body and self._codings:
             if not self._undo(self._codings[-1], end):
@@ -129,8 +129,8 @@ def decode_file(
 
 
 def codings_of(content_encoding: str, url: str) -> list[str]:
-    """The codings that can be undone, in the order in which they were applied. Raises BadEncoding
-    when there are too many."""
+    """The codings that can be undone, in the order of their application. Raises BadEncoding if
+    there are too many."""
     names = [name.strip().lower() for name in content_encoding.split(",")]
     codings = [name for name in names if name in _DECODERS]
     if len(codings) > MAX_CODINGS:

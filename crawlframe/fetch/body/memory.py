@@ -1,5 +1,5 @@
 """TransferMemory: the bytes that the bodies of all transfers of a process may hold together, and
-the order in which those that need more receive it."""
+the order in which waiting transfers receive more."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TransferMemory:
     """Grants up to ``limit`` bytes. Each transfer counts its bytes in an ``Account``.
 
     A transfer never waits for its first SMALL_BODY bytes. Beyond that it waits until its bytes fit,
-    the oldest first. When all large transfers wait, the oldest goes on regardless: one can always
+    the oldest first. When all large transfers wait, the oldest continues regardless: one can always
     finish. So at most ``limit``, one transfer, and SMALL_BODY for each are held. Thread-safe."""
 
     def __init__(self, limit: float = math.inf) -> None:
@@ -50,7 +50,9 @@ class TransferMemory:
         """Grants ``account`` ``size`` bytes more. False: it must wait, and ``wake`` is called, in
         any thread, when it has them."""
         with self._lock:
-            if account.closed:  # its thread has not noticed yet; what it reads is dropped
+            if (
+                account.closed
+            ):  # its thread has not noticed yet; the bytes that it reads are dropped
                 return True
             if account.held + size <= SMALL_BODY or (
                 not self._waiting and self.held + size <= self.limit
@@ -72,7 +74,7 @@ class TransferMemory:
         with self._lock:
             account.closed |= closed
             given_up = self._waiting.pop(account, None)
-            if account.held == held and given_up is None:  # most, and nobody gains by it
+            if account.held == held and given_up is None:  # most transfers, and none gains by it
                 return
             account.wait_ends()
             self._set(account, held)
@@ -93,7 +95,7 @@ class TransferMemory:
             self._large.discard(account)
 
     def _grant(self) -> list[Callable[[], None]]:
-        """Grants what it can to those that wait; the returned functions wake them."""
+        """Grants memory to waiting transfers if possible; the returned functions wake them."""
         wakes = []
         while self._waiting:
             oldest = min(self._waiting, key=lambda account: account.number)
@@ -108,7 +110,7 @@ class TransferMemory:
 
 
 class Account:
-    """What one transfer holds, from its first byte until its body is no longer needed.
+    """The memory of one transfer, from its first byte until its body is no longer needed.
 
     Use it as a context manager, or call ``close``. Use it from one task or thread at a time."""
 
@@ -117,9 +119,9 @@ class Account:
         self.held = 0  # bytes counted for it
         self.room = FREE  # bytes it may take before it has to ask for more
         self.closed = False
-        self.in_advance = False  # transfers reserve what the largest body needs before they begin
+        self.in_advance = False  # transfers reserve the largest body before they start
         self._memory = memory
-        self._held: list[Callable[[], None]] = []  # what else is held as long
+        self._held: list[Callable[[], None]] = []  # releases of other objects that are held as long
         self._used = 0  # bytes taken so far
         self._waited = 0.0
         self._since: float | None = None  # when its current wait began
@@ -149,7 +151,7 @@ class Account:
         self._used -= size
 
     def restart(self) -> None:
-        """Its transfer starts again, with the memory it holds."""
+        """Called when the transfer starts again, with the memory it holds."""
         self._used = 0
 
     def settle(self, used: int) -> None:
@@ -169,7 +171,7 @@ class Account:
         self._held.append(release)
 
     def release(self) -> None:
-        """Gives back what else is held."""
+        """Releases the other objects."""
         while self._held:
             self._held.pop()()
 

@@ -1,4 +1,4 @@
-"""PictureStore: keeps what a browser showed, in the file store, for the page of the request."""
+"""PictureStore: keeps a browser's pictures in the file store, for the page of the request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def pictures_of(got: Response | FetchError) -> list[Picture]:
-    """What was taken of a page: by its actions, and in case that its request fails."""
+    """Pictures of a page: by its actions, and in case that its request fails."""
     if isinstance(got, FetchError):
         given = [(FAILURE, got.picture)]
     elif isinstance(got, RenderedResponse):
@@ -35,7 +35,7 @@ def pictures_of(got: Response | FetchError) -> list[Picture]:
 
 
 class PictureStore:
-    """Of one worker."""
+    """The pictures of one worker."""
 
     def __init__(self, settings: Settings) -> None:
         self._room = StoreRoom(open_store(settings))

@@ -51,8 +51,8 @@ class FileSaver:
         self._spool = Spool(self._store.spool)
 
     def begin(self, request: Request, settings: SpiderSettings, rid: bytes = b"") -> Saving | None:
-        """What saves the body of a request; None if it is not to be saved. ``rid``: its id, by
-        which its next attempt finds what this one has left."""
+        """Returns a Saving for the body of a request; None if it is not to be saved. ``rid``: its
+        id, which leads its next attempt to the part that this attempt leaves."""
         wanted = request.options.save
         if not wanted:
             return None
@@ -68,16 +68,15 @@ class FileSaver:
         )
 
     async def sweep(self) -> None:
-        """Deletes what killed processes have left in the spool of this node. Raises OSError."""
+        """Deletes files of killed processes in the spool of this node. Raises OSError."""
         await asyncio.to_thread(self._spool.sweep)
 
 
 class Saving:
     """The body of one fetch. Use it from one task or thread at a time, as a context manager.
 
-    ``types``: media types that are saved, all if empty. ``limit``: bytes, also after
-    decompression. ``file`` is the result, ``status`` that of the whole: 200 for a file whose rest
-    was sent with 206."""
+    ``types``: media types that are saved, all if empty. ``limit``: bytes, also after decompression.
+    ``file`` is the result, ``status`` of the whole: 200 for a file whose rest was sent with 206."""
 
     def __init__(
         self,
@@ -118,8 +117,8 @@ class Saving:
     def headers_for(
         self, url: str, where: str, headers: list[tuple[str, str]]
     ) -> list[tuple[str, str]]:
-        """What the next transfer sends in addition to ``headers``: it asks for the rest of what an
-        earlier one has left. ``where``: the URL for messages. Raises FileNotStored."""
+        """Additional headers of the next transfer, which ask for the rest of an earlier part.
+        ``where``: the URL for messages. Raises FileNotStored."""
         self._url, self._where, self._begun, self._end, self._asked = url, where, None, None, 0
         self._ranged = any(name.lower() in _OWN for name, _ in headers)
         partial = self._open(url)
@@ -129,8 +128,8 @@ class Saving:
         return [("Range", f"bytes={partial.size}-"), ("If-Range", partial.validator)]
 
     def begin(self, status: int, headers: Headers) -> bool:
-        """Whether the body of this response is saved: not that of an error or a redirect. Raises
-        FetchError for what must not be saved."""
+        """Whether the body of this response is saved: not of an error or a redirect. Raises
+        FetchError for a body that must not be saved."""
         self._begun, self.status = False, status
         partial = self._open(self._url)
         if status == 416 and self._asked:
@@ -189,7 +188,7 @@ class Saving:
         )
 
     def _prepare(self, partial: Partial, status: int, headers: Headers) -> None:
-        """Decides whether the body is the rest of what is there, or all of it."""
+        """Decides whether the body is the rest of the file, or all of it."""
         rest = self._rest(partial, status, headers) if self._asked else None
         if rest:
             self.status = 200
@@ -280,8 +279,8 @@ def _digest(path: Path) -> tuple[str, bytes]:
 
 
 def _validator(headers: Headers) -> str:
-    """What identifies the content exactly, for If-Range; "" if nothing does, or if the server sends
-    no parts."""
+    """A header that identifies the content exactly, for If-Range; "" if none does, or if the server
+    sends no parts."""
     tag = headers.get("ETag", "").strip()
     if headers.get("Accept-Ranges", "").strip().lower() == "none":
         return ""

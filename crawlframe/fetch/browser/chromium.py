@@ -22,7 +22,7 @@ from crawlframe.fetch.browser import footprint
 from crawlframe.fetch.browser.settings import is_root
 
 START = 30.0  # seconds that a start may take
-CLOSE_SECONDS = 5.0  # seconds in which a browser closes, before it is killed
+CLOSE_SECONDS = 5.0  # seconds for a browser to close, before it is killed
 SCRIPT_MEMORY = 512  # MiB of the scripts of one renderer
 
 FLAGS = (
@@ -35,7 +35,7 @@ FLAGS = (
     f"--js-flags=--max-old-space-size={SCRIPT_MEMORY}",
     "--disable-gpu",
 )
-# With this one, a page may open windows that nobody has asked for.
+# With this flag, a page may open windows unasked.
 REFUSED_FLAGS = ["--disable-popup-blocking"]
 
 log = logging.getLogger(__name__)
@@ -64,10 +64,10 @@ class Chromium:
 
     @classmethod
     async def start(cls, program: str, directory: Path) -> Chromium:
-        """Its files are below ``directory`` until it is closed. Raises BrowserLost if it does not
-        start, and NoBrowser if it cannot."""
+        """Starts a browser, whose files are below ``directory`` until it is closed. Raises
+        BrowserLost if it does not start, and NoBrowser if it cannot."""
         before = {process.pid for process in _children()}
-        # A port of ours that nobody serves: what is outside of a context leads nowhere.
+        # An unserved port of ours: requests outside of a context lead nowhere.
         sink = socket.socket()
         sink.bind(("127.0.0.1", 0))
         driver = None
@@ -113,7 +113,7 @@ class Chromium:
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended, or its driver has, which nobody reports."""
+        """Whether it has ended, or its driver has, which is not reported."""
         if not self.lost.is_set() and not all(map(_runs, self._processes)):
             self.lost.set()
         return self.lost.is_set()
@@ -128,7 +128,7 @@ class Chromium:
 
     @property
     def memory(self) -> int:
-        """Bytes of all its processes, those of the driver included."""
+        """Bytes of all its processes, including the driver."""
         return footprint.proportional(
             one for process in self._processes for one in footprint.family(process)
         )

@@ -80,7 +80,7 @@ class BrowserClient:
         accept: str = "",
     ) -> Answer:
         """One transfer of a journey, without redirects to other documents. ``owner``: the task,
-        whose requests share cookies and storage. ``accept``: the header that browsers send in their
+        whose requests share cookies and storage. ``accept``: a header that browsers send in their
         own way."""
         if journey.method not in METHODS:
             raise BadUrl(f"{journey.where}: a browser sends GET and POST, not {journey.method}")
@@ -164,7 +164,7 @@ class BrowserClient:
         cookies = None
         if jar is not None:
             cookies = [_sent(one) for one in jar.related(journey.url, journey.session)]
-        block = settings.browser_block
+        block = settings.browser.block
         return Order(
             id=next(self._numbers),
             profile=Profile(owner, journey.session, agent, upstream, "trackers" in block, own),
@@ -176,10 +176,10 @@ class BrowserClient:
             timeout=journey.limits.timeout,
             max_body=journey.limits.max_body,
             block=[*block],
-            settle=settings.browser_settle,
+            settle=settings.browser.settle,
             follow=journey.limits.follow,
             actions=[*(request.options.actions or ())],
-            picture=settings.browser_failure_pictures,
+            picture=settings.browser.failure_pictures,
             fragment=request.fragment,
             hold=self._settings.deadline if keeps_page(request.options.actions) else 0,
         )
@@ -285,7 +285,7 @@ class _OwnHost:
         self._process = subprocess.Popen(
             [sys.executable, "-m", PROGRAM, str(self.path), given],
             stdin=subprocess.PIPE,
-            # It finds what this process finds, wherever that was started.
+            # It finds the modules that this process finds, from any directory.
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
 
@@ -294,7 +294,7 @@ class _OwnHost:
         return self._process.poll() is None
 
     def end(self) -> None:
-        """Closes its input, at which it ends with all its processes."""
+        """Closes the host's input; then it ends with all its processes."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait()

@@ -1,4 +1,4 @@
-"""Commands: what a callback does on the page of its request, carried out on Playwright's page."""
+"""Commands: calls of a callback on the page of its request, carried out on Playwright's page."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from crawlframe.fetch.browser.orders import BrowserCookie, Profile
 from crawlframe.fetch.names.address_guard import AddressGuard
 from crawlframe.fetch.names.resolver import Names
 
-CLOSE_SECONDS = 3.0  # seconds in which a page or context closes
-LINGER_SECONDS = 0.1  # seconds for which an idle page goes on
+CLOSE_SECONDS = 3.0  # seconds for a page or context to close
+LINGER_SECONDS = 0.1  # seconds for which an idle page continues
 BLANK = "about:blank"
 # The document of each page stops here twice: before it is sent, and before its body is read.
 DOCUMENTS = [
@@ -29,7 +29,7 @@ _Key = tuple[str, str, str]  # domain, path and name
 
 
 class Tab:
-    """One page, used by one order at a time. ``frame`` is the id of its main frame."""
+    """A page, used by one order at a time. ``frame`` is the id of its main frame."""
 
     def __init__(self, context: Context, page: Page, cdp: CDPSession, frame: str, origin: str):
         self.context = context
@@ -42,8 +42,8 @@ class Tab:
         self._blank = False
 
     def rest(self) -> None:
-        """Its scripts must neither compute nor send anything for long. The next page often comes at
-        once, and an empty one in between costs a sixth of what a page does."""
+        """Stops the page's scripts soon, so that they neither compute nor send for long. The next
+        page often comes at once, and an empty page in between costs a sixth of a page."""
         self._blank = False
         self._resting = asyncio.ensure_future(self._empty())
 
@@ -58,7 +58,7 @@ class Tab:
         return await resting
 
     def end(self) -> None:
-        """It is about to be closed."""
+        """Called before the tab is closed."""
         if self._resting is not None:
             self._resting.cancel()
 
@@ -140,15 +140,15 @@ class Context:
     # -- cookies ----------------------------------------------------------------------------------
 
     async def put_cookies(self, cookies: Iterable[BrowserCookie]) -> None:
-        """Adds those of the task that are new, or have another value than at the last time."""
+        """Adds the task's cookies that are new, or have a new value."""
         new = [one for one in cookies if self._cookies.get(_key(one)) != one]
         if new and self._context is not None:
             await self._context.add_cookies([_given(one) for one in new])  # type: ignore[misc]
             self._cookies |= {_key(one): one for one in new}
 
     async def changed_cookies(self) -> list[tuple[str, str]]:
-        """Those that pages have changed since the last call: the URL for which each counts, and
-        what a server would send to set it."""
+        """Cookies that pages have changed since the last call, as pairs: the URL that each counts
+        for, and a Set-Cookie header."""
         if self._context is None:
             return []
         now = {_key(one): one for one in map(_taken, await self._context.cookies())}  # type: ignore[arg-type]

@@ -16,9 +16,8 @@ MAX_NAME = 30  # bytes of the name of a directory for temporary files
 
 
 class HostDirectory:
-    """A directory that only this user can enter. This process and those that it forks hold a lock
-    of it, so what was left by processes that were killed is known, and removed, when the next one
-    is made."""
+    """A directory that only this user can enter. This process and its forks hold a lock of it, so
+    directories of killed processes are known, and removed, when the next is made."""
 
     def __init__(self) -> None:
         top = _top()
@@ -49,8 +48,8 @@ def _remove_unused(path: Path) -> None:
 
 
 def _locked(path: Path) -> int:
-    """A descriptor that holds the lock of a directory of ours; -1 if it is in use, gone, or
-    somebody else's."""
+    """A descriptor that holds the lock of a directory of ours; -1 if it is in use, gone, or another
+    user's."""
     try:
         lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:

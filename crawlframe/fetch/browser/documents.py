@@ -25,14 +25,14 @@ from crawlframe.fetch.browser.forward_proxy import REFUSAL
 from crawlframe.fetch.browser.orders import Order
 
 REDIRECTS = (301, 302, 303, 307, 308)
-MOVED = 302  # what a script that leads elsewhere counts as
+MOVED = 302  # status for a script that leads elsewhere
 MAX_MOVES = 20  # documents after the first one that a page may lead to
 PART = 1 << 20  # bytes of a body that are read at a time
-OTHER = 0.5  # seconds in which the document of the order comes, if another one came first
+OTHER = 0.5  # seconds to wait for the document of the order, if another came first
 
 HTML = ("", "text/html", "application/xhtml+xml")
 TEXTS = ("application/json", "application/xml", "application/javascript", "application/ld+json")
-# The content policy by which a page loads nothing of a kind.
+# The content policy that blocks a kind of resources.
 POLICIES = {
     "images": "img-src data: blob:",
     "fonts": "font-src data:",
@@ -85,14 +85,14 @@ class Documents:
         self._asked: dict[str, Any] | None = None  # the document of the order, as it stopped last
         self._may_leave = False  # it has its turn
         self._passed: set[str] = set()  # documents that this order has let pass
-        self._arrived = False  # what the page asks for now, it asks for as that of the order
+        self._arrived = False  # until then, the page asks for the document of the order
         self._moves = 0
         self._tasks: set[asyncio.Task[None]] = set()
         policy = "; ".join(POLICIES[kind] for kind in order.block if kind in POLICIES)
         self._policy = [{"name": "Content-Security-Policy", "value": policy}] if policy else []
 
     def open(self) -> None:
-        """From now on, a document is that of the order."""
+        """Takes later documents as documents of the order."""
         self._opened = True
         self._cdp.on("Fetch.requestPaused", self._on_paused)
 
@@ -136,8 +136,8 @@ class Documents:
     # -- before it is sent ------------------------------------------------------------------------
 
     async def _request(self, event: dict[str, Any]) -> None:
-        """The page asks for a document: until that of the order has arrived, it may be the one
-        before, whose navigation ends with that of the order."""
+        """Handles a request of the page for a document: until the document of the order has
+        arrived, it may be the document before, whose navigation the order ends."""
         if self._arrived:
             await self._move(event)
             return
@@ -146,7 +146,7 @@ class Documents:
             if self._asked is not None:
                 return
         waiting = self._asked is not None and not self._may_leave
-        self._asked = event  # a page has one navigation at a time: the last one
+        self._asked = event  # a page has one navigation at a time: the last
         if waiting:
             return
         if not self._may_leave:
@@ -316,7 +316,7 @@ class Documents:
 
 
 def _is_same(url: str, other: str) -> bool:
-    """Whether two URLs differ in what is escaped only: the browser escapes a little more."""
+    """Whether two URLs differ only in escapes: the browser escapes a little more."""
     return url == other or unquote_to_bytes(url) == unquote_to_bytes(other)
 
 

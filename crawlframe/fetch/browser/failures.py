@@ -45,7 +45,7 @@ _NAMES: list[tuple[re.Pattern[str], type[FetchError]]] = [
 
 def is_end(page: Page, error: Error) -> bool:
     """Whether an error of a call says that the page, or its browser, has ended. Its text does not:
-    scripts of the page throw what they like."""
+    scripts of the page throw any text."""
     return page.is_closed() or error.name == "TargetClosedError"  # a class that is not exported
 
 

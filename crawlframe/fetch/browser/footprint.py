@@ -12,8 +12,8 @@ CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
 def proportional(processes: Iterable[psutil.Process]) -> int:
-    """Bytes of these processes together (PSS): what they share counts once. Where the system does
-    not say, their resident bytes."""
+    """Bytes of these processes together (PSS): shared memory counts once. Where the system does not
+    say, their resident bytes."""
     return sum(map(_of_one, processes))
 
 
@@ -26,7 +26,7 @@ def family(process: psutil.Process) -> list[psutil.Process]:
 
 
 def allowed(wanted: int, limit: Path = CGROUP) -> int:
-    """Of ``wanted`` bytes, those that fit into this machine and container."""
+    """The part of ``wanted`` bytes that fits into this machine and container."""
     most = psutil.virtual_memory().total
     try:
         most = min(most, int(limit.read_text()))

@@ -1,9 +1,9 @@
 """ForwardProxy: the only way out of a browser context. It resolves each name as the other
 downloaders do, and connects to allowed addresses only.
 
-Chromium is started so that nothing goes past it: no loopback exception, no UDP, no resolver of its
-own. So it does not matter what led to a request: a redirect, a script, a WebSocket, or a name whose
-address has changed since."""
+Chromium is started so that no connection bypasses it: no loopback exception, no UDP, no resolver of
+its own. So the cause of a request does not matter: a redirect, a script, a WebSocket, or a name
+whose address has changed since."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _HOP_BY_HOP = ("proxy-connection:", "proxy-authorization:", "keep-alive:")
 
 
 class ForwardProxy:
-    """Listens on a port of its own while it is open. ``upstream``: what it connects through."""
+    """Listens on a port of its own while it is open. ``upstream``: the proxy behind it."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class ForwardProxy:
         *,
         trackers: bool = False,
     ) -> None:
-        """``trackers``: they are refused."""
+        """``trackers``: requests to trackers are refused."""
         self.addresses: dict[str, str] = {}  # host -> where it was reached last
         self.received = 0  # bytes, from all servers
         self._names = names
@@ -127,7 +127,7 @@ class ForwardProxy:
         target: str,
         rest: list[str],
     ) -> None:
-        """Requests without TLS, all for one server: a connection that is used for another one is
+        """Requests without TLS, all for one server: a connection that is used for another server is
         closed, and Chromium opens a new one."""
         place = host, port = _place_of(target)
         whole = self._upstream is not None and self._upstream.scheme in ("http", "https")
@@ -209,7 +209,7 @@ class ForwardProxy:
         if host in OF_THE_BROWSER:
             raise ConnectError(f"{host} is asked by the browser, not by a page")
         if self._trackers and is_tracker(host):
-            raise ConnectError(f"{host} is a tracker, which browser_block refuses")
+            raise ConnectError(f"{host} is a tracker, which browser.block refuses")
         allowed = await self._addresses(host)
         if self._upstream is not None:
             return await self._through(self._upstream, allowed, host, port, whole=whole)

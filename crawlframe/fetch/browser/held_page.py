@@ -30,7 +30,7 @@ Heard = asyncio.Queue[FromHost | None]  # None: the connection has ended
 
 
 class HeldPage:
-    """From the end of its fetch until ``release``. ``owner`` is the request that runs."""
+    """A page, from the end of its fetch until ``release``. ``owner`` is the running request."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class HeldPage:
         self._sending: set[asyncio.Task[None]] = set()
 
     async def call(self, steps: list[Step]) -> Any:
-        """What the last of the steps returns. Raises FetchError, PageClosed, and TypeError for an
+        """Returns the result of the last step. Raises FetchError, PageClosed, and TypeError for an
         argument that is no data."""
         self._check()
         number = next(self._numbers)
@@ -145,7 +145,7 @@ class HeldPage:
 
 
 def take_cookies(journey: Journey, cookies: Iterable[tuple[str, str]]) -> None:
-    """Puts those that a page has changed into the jar of the task."""
+    """Puts cookies that a page has changed into the jar of the task."""
     if journey.jar is not None:
         for url, cookie in cookies:
             if _related(url, journey.url):
@@ -153,7 +153,7 @@ def take_cookies(journey: Journey, cookies: Iterable[tuple[str, str]]) -> None:
 
 
 def _share_cookies(journey: Journey) -> None:
-    """What changed in the jar goes with the outcome of the request that runs."""
+    """Puts changes of the cookie jar into the outcome of the running request."""
     outcome = RUNNING.get(None)
     if isinstance(outcome, Outcome) and journey.jar is not None:
         outcome.fetch.cookies = {**(outcome.fetch.cookies or {}), **journey.jar.changes()} or None
@@ -166,6 +166,6 @@ def _related(url: str, other: str) -> bool:
 
 
 def _of_page(error: FetchError) -> FetchError:
-    """The error, marked as one that is tried again as that of a fetch is."""
+    """The error, marked to be tried again like an error of a fetch."""
     error.of_page = True
     return error

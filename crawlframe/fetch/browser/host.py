@@ -52,7 +52,7 @@ class BrowserHost:
     """``serve`` is its life."""
 
     def __init__(self, settings: HostSettings, files: Path) -> None:
-        """``files``: a directory for those of browsers. Raises ConfigError if the resolver of the
+        """``files``: a directory for files of browsers. Raises ConfigError if the resolver of the
         settings cannot be used."""
         self._names = Names(load_hook(settings.resolver))
         self._pages = Pages(settings, self._names, files)

@@ -1,4 +1,4 @@
-"""Orders: what a worker and the browser host of its node send each other, and how it is framed.
+"""Orders: messages between a worker and the browser host of its node, and their framing.
 
 Both run the same version of the code, as the host belongs to the master that forked the worker."""
 
@@ -54,8 +54,8 @@ class Upstream(msgspec.Struct, frozen=True, array_like=True):
 
 
 class BrowserCookie(msgspec.Struct, frozen=True, array_like=True):
-    """``domain`` begins with a dot if it includes those below it. ``expires`` is a Unix time; -1:
-    with the session."""
+    """A cookie. ``domain`` starts with a dot if it includes its subdomains. ``expires`` is a Unix
+    time; -1: with the session."""
 
     name: str
     value: str
@@ -66,8 +66,8 @@ class BrowserCookie(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Profile(msgspec.Struct, frozen=True, array_like=True):
-    """Whose browser it is: requests share cookies, storage and cache if all of this is equal.
-    ``owner`` is the task, ``cookies`` are those that one request brings itself."""
+    """The owner of a browser: requests share cookies, storage and cache if all of this is equal.
+    ``owner`` is the task, ``cookies`` are the request's own."""
 
     owner: str
     session: str
@@ -113,13 +113,13 @@ class Permission(msgspec.Struct, tag="permission"):
 
 
 class Cancel(msgspec.Struct, tag="cancel"):
-    """Worker to host: nobody waits for it any more."""
+    """Worker to host: the order is not needed any more."""
 
     id: int
 
 
 class Command(msgspec.Struct, tag="command"):
-    """Worker to host: a call on the page that is kept. ``steps`` are those of LivePage."""
+    """Worker to host: a call on the kept page. ``steps`` are as in LivePage."""
 
     id: int
     number: int
@@ -143,8 +143,8 @@ class MayGo(msgspec.Struct, tag="may go"):
 
 
 class Done(msgspec.Struct, tag="done"):
-    """Host to worker: the response. ``cookies`` are those that the page has changed, with the URL
-    for which each counts, in the form of Set-Cookie."""
+    """Host to worker: the response. ``cookies``: cookies that the page has changed, each with the
+    URL that it counts for, in the form of Set-Cookie."""
 
     id: int
     url: str
@@ -163,12 +163,12 @@ class Failed(msgspec.Struct, tag="failed"):
     id: int
     kind: str
     message: str
-    picture: bytes = b""  # JPEG: what the page showed then
+    picture: bytes = b""  # JPEG of the page then
 
 
 class CommandReply(msgspec.Struct, tag="reply"):
-    """Host to worker: what a command returned; or ``kind``, the name of a class of
-    crawlframe.errors. ``url`` is that of the page, ``cookies`` are as in Done."""
+    """Host to worker: the result of a command; or ``kind``, the name of a class of
+    crawlframe.errors. ``url``: of the page, ``cookies``: as in Done."""
 
     id: int
     number: int

@@ -1,5 +1,4 @@
-"""Pages: which page of which browser renders an order, and when contexts and browsers are
-renewed."""
+"""Pages: assigns orders to pages and browsers, and renews contexts and browsers."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ IDLE_SECONDS = 120.0  # seconds after which a context without one is closed
 MAX_SERVED = 2000  # pages of a browser
 MAX_AGE = 3600.0  # seconds of a browser
 TAB_SERVES = 100  # pages that one tab renders
-OPEN_SECONDS = 20.0  # seconds in which a page is opened, before its browser counts as lost
+OPEN_SECONDS = 20.0  # seconds for opening a page, before its browser counts as lost
 LOOK_EVERY = 2.0  # seconds between two looks at the memory
 MEMORY_SHARE = 0.8  # of the memory, from which idle pages are closed
 
@@ -36,7 +35,7 @@ log = logging.getLogger(__name__)
 
 class Pages:
     """At most ``settings.pages`` render at a time; orders get their turn in the order of arrival.
-    Above ``settings.memory`` only one does, what is idle is closed, and the browser is renewed."""
+    Above ``settings.memory`` only one does, idle pages are closed, and the browser is renewed."""
 
     def __init__(self, settings: HostSettings, names: Names, directory: Path) -> None:
         """``directory``: for the files of browsers."""
@@ -73,7 +72,7 @@ class Pages:
                     return await context.tab(origin)
             except BaseException as error:
                 if isinstance(error, TimeoutError):
-                    browser.lost.set()  # those that render in it end, too
+                    browser.lost.set()  # pages that render in it end, too
                 self._leave(context)
                 raise
         except BaseException as error:
@@ -86,7 +85,7 @@ class Pages:
             raise
 
     async def give_back(self, tab: Tab, *, whole: bool) -> None:
-        """``whole``: it may be used again."""
+        """Takes a tab back. ``whole``: it is intact, so that it may be used again."""
         context = tab.context
         try:
             keep = whole and tab.served < TAB_SERVES and not self._is_old(context.browser)
@@ -157,7 +156,7 @@ class Pages:
             return self._browser
 
     def _retire(self, browser: Chromium) -> None:
-        """Gives it no further pages; it is closed with its last one."""
+        """Assigns it no further pages; it is closed with its last one."""
         if browser is self._browser:
             self._browser = None
             self._old.append(browser)

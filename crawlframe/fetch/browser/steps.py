@@ -26,7 +26,7 @@ _DOWN = "() => window.scrollTo(0, document.documentElement.scrollHeight)"
 
 
 class Steps:
-    """Of one order. ``rendered`` is what they have brought; together at most ``limit`` bytes."""
+    """The steps of one order. ``rendered`` has their results; together at most ``limit`` bytes."""
 
     def __init__(self, page: Page, given: Sequence[Action], limit: int) -> None:
         self.rendered = Rendered()

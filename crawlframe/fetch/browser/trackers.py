@@ -1,5 +1,5 @@
 """Trackers: hosts that pages load for advertising and statistics, and that no crawl needs; and
-those that the browser asks on its own account."""
+hosts that the browser asks on its own account."""
 
 from __future__ import annotations
 

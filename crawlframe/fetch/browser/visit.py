@@ -33,8 +33,8 @@ _DOM = """(limit => {
   return html.length > limit ? html.length : type + html;
 })"""
 WORLD = "crawlframe"
-PREPARE = 30.0  # seconds in which the browser must be ready to send the document
-PICTURE = 3.0  # seconds in which a picture of a page that failed is taken
+PREPARE = 30.0  # seconds for the browser to be ready to send the document
+PICTURE = 3.0  # seconds for taking a picture of a failed page
 QUALITY = 50  # of a JPEG, of 100
 
 
@@ -64,7 +64,7 @@ class TabVisit:
         self._steps = Steps(tab.page, order.actions, order.max_body)
         self._task: asyncio.Task[Any] | None = None
         self._stopped = False
-        self._over = False  # what happens to the page now changes nothing
+        self._over = False  # later events of the page change nothing
         self._since = time.monotonic()
 
     async def run(self) -> Done:
@@ -116,7 +116,7 @@ class TabVisit:
         self._timeout.reschedule(asyncio.get_running_loop().time() + seconds)
 
     async def _picture(self) -> bytes:
-        """What the page shows, in case that its request fails; b"" if it cannot be had."""
+        """A picture of the page, in case that its request fails; b"" if none can be taken."""
         try:
             async with asyncio.timeout(PICTURE):
                 return await self._tab.page.screenshot(
@@ -249,7 +249,7 @@ class TabVisit:
             self._steps.rendered,
         )
 
-    # -- what goes wrong --------------------------------------------------------------------------
+    # -- failures ---------------------------------------------------------------------------------
 
     def _raise_failure(self) -> None:
         """If the task of the order is cancelled because of it."""

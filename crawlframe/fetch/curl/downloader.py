@@ -133,10 +133,10 @@ class CurlDownloader:
     async def transfer(self, journey: Journey) -> Answer:
         """One transfer of a journey.
 
-        A request is sent once. An idempotent one is sent a second time, on a connection of its own,
+        A request is sent once. An idempotent request is sent a second time, on a new connection,
         when it got no response on a connection that had been used before: the server may have just
-        closed that one, or still been sending the response to an earlier request. Any other has a
-        connection of its own from the start."""
+        closed that connection, or still been sending the response to an earlier request. Any other
+        request has a new connection from the start."""
         if not journey.idempotent:
             return await self._send(journey, own_connection=True)
         try:
@@ -181,7 +181,7 @@ class CurlDownloader:
         self._put_back(handle)
         if proxy is not None:
             check_answer(answer, journey)
-            return answer._replace(address="")  # that of the proxy
+            return answer._replace(address="")  # the address of the proxy
         return answer
 
     async def _find(self, pins: AddressPins, journey: Journey) -> Pin:
@@ -244,9 +244,8 @@ class CurlDownloader:
             handle.close()
 
     def _abandon(self, handle: Handle, multi: pycurl.AsyncCurlMulti) -> None:
-        """Removes a transfer that was cut short. AsyncCurlMulti removes those that were cancelled,
-        but not if the coroutine is closed; it does so by the handle's identity, so none is
-        reused."""
+        """Removes a transfer that was cut short. AsyncCurlMulti removes cancelled transfers, but
+        not if the coroutine is closed; it does so by the handle's identity, so none is reused."""
         try:
             multi.remove_handle(handle.curl)
         except (RuntimeError, pycurl.error):

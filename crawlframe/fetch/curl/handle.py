@@ -40,8 +40,8 @@ class Handle:
     """An easy handle for one transfer after another, and the results of its current transfer."""
 
     def __init__(self, guard: AddressGuard, idle: IdleSockets, resolves: bool = True) -> None:
-        """``idle`` is that of the pool of connections. ``resolves``: libcurl resolves host names
-        that it was given no pin for."""
+        """``idle``: of the pool of connections. ``resolves``: libcurl resolves host names that have
+        no pin."""
         self._resolves = resolves
         self._idle = idle
         self._opened: list[int] = []  # sockets, by the current transfer
@@ -130,7 +130,7 @@ class Handle:
         self._most_in_memory = limits.max_body
         most = limits.max_body if saving is None else max(limits.max_body, saving.limit)
         caps = (math.ceil(seconds * 1000), limits, most)
-        if caps != self._caps:  # setting only what changed saves time
+        if caps != self._caps:  # setting only changed options saves time
             self._caps = caps
             setopt(pycurl.TIMEOUT_MS, caps[0])
             setopt(pycurl.CONNECTTIMEOUT_MS, math.ceil(journey.limits.connect * 1000))
@@ -151,7 +151,7 @@ class Handle:
         self._plain = False
         self._trusted = proxy.trusted
         setopt(pycurl.PROXY, proxy.url)
-        setopt(pycurl.NOPROXY, "")  # not that of the environment
+        setopt(pycurl.NOPROXY, "")  # not the environment's
         setopt(SUPPRESS_CONNECT_HEADERS, 1)
         if proxy.username:
             setopt(pycurl.PROXYUSERNAME, proxy.username.encode())
@@ -185,7 +185,7 @@ class Handle:
             setopt(pycurl.POSTFIELDS, journey.body or b"")
             lines.append(b"Expect:")  # no waiting for 100 Continue
             if not any(line.lower().startswith(b"content-type:") for line in lines):
-                lines.append(b"Content-Type:")  # not the one that libcurl would add
+                lines.append(b"Content-Type:")  # instead of the header that libcurl would add
         setopt(pycurl.CUSTOMREQUEST, journey.method)
 
     def answer(self) -> Answer:
@@ -200,13 +200,12 @@ class Handle:
 
     def is_unanswered(self, code: int) -> bool:
         """Whether the transfer ended with this code because its connection, which may have been
-        used before, was not fit for it: another one may be."""
+        used before, was not fit for it: another connection may be."""
         if code == pycurl.E_UNSUPPORTED_PROTOCOL:  # no status line, but the rest of another body
             return self._sent == 1 and not self._opened
         return code == pycurl.E_ABORTED_BY_CALLBACK and not self.own_connection
 
     def _headers(self) -> tuple[bytes, CIMultiDict[str]]:
-        """The status line and the headers."""
         headers: list[tuple[str, str]] = []
         first = b""
         in_head = False  # 1xx responses may come before the head, trailers after it
@@ -242,8 +241,8 @@ class Handle:
 
     def _before_sending(self, peer: str, local: str, peer_port: int, local_port: int) -> int:
         """libcurl sends an unanswered request again, up to five times, each time on another
-        connection of its pool, and uses connections on which something has come that nobody asked
-        for. Prevented here: ``CurlDownloader.transfer`` decides about both."""
+        connection of its pool, and uses connections that have received unrequested bytes. Prevented
+        here: ``CurlDownloader.transfer`` decides about both."""
         self._sent += 1
         self._place = (local, local_port)
         if self._opened:  # the connection is new

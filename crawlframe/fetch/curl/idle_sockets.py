@@ -1,4 +1,4 @@
-"""IdleSockets: whether a connection has received something while nobody used it."""
+"""IdleSockets: whether an idle connection has received bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import select
 import socket
 from collections.abc import Iterable
 
-MAX_SOCKETS = 1000  # above which those that are closed are forgotten
+MAX_SOCKETS = 1000  # above this number, closed sockets are forgotten
 
 Place = tuple[str, int]  # local address and port of a connection
 
@@ -37,7 +37,7 @@ class IdleSockets:
         self._sockets.pop(place, None)
 
     def has_more(self, place: Place) -> bool:
-        """Whether something has come that the next response would begin with, or the end."""
+        """Whether bytes have come that the next response would start with, or the end."""
         found = self._sockets.get(place)
         if found is None:
             return False
@@ -45,7 +45,7 @@ class IdleSockets:
 
 
 def _place_of(descriptor: int) -> Place | None:
-    """None if it is closed, or something else has its number now."""
+    """Returns None if it is closed, or another file has its number now."""
     try:
         with socket.fromfd(descriptor, socket.AF_INET, socket.SOCK_STREAM) as copy:
             address, port, *_ = copy.getsockname()  # in the family that it really has

@@ -19,10 +19,9 @@ class FetchContext:
     task's cookies; without the setting ``cookies``, only a request with a session uses them.
     ``allowed`` decides about the host names of redirects. ``account`` counts the body of the
     response until its owner closes it; without one it counts until the fetch is over. ``check`` is
-    awaited with each URL before it is sent, those of redirects too. ``trail``: the request is for
-    the target of its last redirect. ``send_time``: of the transfers. ``rid``: by which the next
-    attempt finds what this one leaves of a file that is saved. ``proxy``: through which the
-    transfers go."""
+    awaited with each URL before it is sent, also of redirects. ``trail``: the request is for the
+    target of its last redirect. ``send_time``: of the transfers. ``rid``: leads the next attempt to
+    the saved part of a file. ``proxy``: of the transfers."""
 
     spider: Spider | None = None
     jar: TaskCookies | None = None
@@ -35,7 +34,7 @@ class FetchContext:
     proxy: ChosenProxy | None = None
 
     def counted_by(self, account: Account) -> FetchContext:
-        """The same with this account; dataclasses.replace takes six times as long."""
+        """A copy with this account; dataclasses.replace takes six times as long."""
         return FetchContext(
             *(self.spider, self.jar, self.allowed, account, self.check, self.trail),
             *(self.send_time, self.rid, self.proxy),

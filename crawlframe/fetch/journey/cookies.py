@@ -30,11 +30,11 @@ class TaskCookies:
     A domain has at most MAX_PER_DOMAIN cookies: the least recently set are dropped first. Above
     MAX_COOKIES in all, the least recently used domains are dropped. Use it from one thread only.
 
-    Each named session has a jar of its own, "" is that of all other requests; the limits hold for
+    Each named session has a jar of its own, "" belongs to all other requests; the limits hold for
     all of them together.
 
     Shared as plain text entries, ``domain|path|name`` -> JSON; an empty entry deletes. The frontier
-    checks their form. A domain with a leading dot includes those below it. In a session, ``domain``
+    checks their form. A domain with a leading dot includes its subdomains. In a session, ``domain``
     is ``session/domain``, which is no host: a process that does not know sessions never sends such
     a cookie."""
 
@@ -49,7 +49,7 @@ class TaskCookies:
         self, url: str, extra: Mapping[str, str] | None = None, session: str = ""
     ) -> str | None:
         """The Cookie header for a request, at most MAX_HEADER bytes; cookies of ``extra`` win over
-        those of the jar. Raises BadRequest when those alone are larger."""
+        cookies of the jar. Raises BadRequest when ``extra`` alone is larger."""
         own = own_header(url, extra) if extra else ""
         if not self._size:
             return own or None
@@ -79,7 +79,7 @@ class TaskCookies:
                 self._delete(cookie)
 
     def related(self, url: str, session: str = "") -> list[Cookie]:
-        """Those of the host of ``url``, of the domains that it is in, and of the hosts below it."""
+        """Cookies of the host of ``url``, of the domains around it and of the hosts below it."""
         host = _domain_in(session, hostname_of(url))
         return [
             cookie

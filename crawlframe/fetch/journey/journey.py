@@ -56,7 +56,7 @@ class Answer(NamedTuple):
     headers: CIMultiDict[str]
     body: bytes | None
     address: str = ""  # the IP address it came from, if that is known
-    url: str = ""  # of the page, if it is not the one that was fetched
+    url: str = ""  # of the page, if it differs from the fetched URL
     rendered: Rendered | None = None  # by a browser
     held: PageHandle | None = None  # its page, if it was kept
 
@@ -77,8 +77,8 @@ class Journey:
         proxy: ChosenProxy | None = None,
         tls: Mapping[str, Tls] | None = None,
     ) -> None:
-        """``jar`` and ``proxy`` take the place of those of the context. ``identity`` signs each
-        transfer, and logs it in. ``saving``: the body is saved as a file."""
+        """``jar`` and ``proxy`` replace the context's. ``identity`` signs each transfer, and logs
+        it in. ``saving``: the body is saved as a file."""
         self.account = context.account or Account(TransferMemory())
         self.url, self.method, self.body = request.url, request.method, request.body
         self.proxy = proxy
@@ -203,7 +203,7 @@ class Journey:
         self._started += seconds
 
     async def permit(self, url: str) -> None:
-        """Raises FetchError, and what the check raises, if this fetch may not go to ``url``."""
+        """Raises FetchError, and errors of the check, if this fetch may not go to ``url``."""
         if self._allowed is not None and not self._allowed(hostname_of(url)):
             raise BadRedirect(f"{self.where}: leads to {url}, outside allowed_domains")
         if self._check is not None:
@@ -229,7 +229,7 @@ class Journey:
         return FetchTimeout(f"{text}: {detail}" if detail else text)
 
     def headers_to_send(self) -> list[tuple[str, str]]:
-        """The headers, except those of the transfer itself (Host, Content-Length)."""
+        """The headers, except headers of the transfer itself (Host, Content-Length)."""
         headers = [*self._headers.items()]
         if self.jar is not None:
             cookie = self.jar.header_for(self.url, self.cookies, self.session)
@@ -277,7 +277,7 @@ class Journey:
         return True
 
     def _follow(self, hop: Hop) -> None:
-        """Makes the target what is fetched next. Raises Redirected if that is another fetch."""
+        """Makes the target the next URL. Raises Redirected if that is another fetch."""
         sent = Sent(self.url, self.method, self.body, self._headers, self.cookies).after(hop)
         self.passed += (self.url,)
         self.url, self.method, self.body, self._headers, self.cookies = sent

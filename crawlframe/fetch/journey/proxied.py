@@ -1,5 +1,5 @@
-"""Proxied: what a transfer through a proxy needs besides: the check of where it leads to, and whose
-failure it was."""
+"""Proxied: checks for transfers through a proxy: the address of the target, and who caused a
+failure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from crawlframe.proxies.proxy import ChosenProxy
 AUTH = 407  # Proxy Authentication Required
 COULDNT_RESOLVE_PROXY, PROXY_FAILED = 5, 97  # curl
 _SILENT = (pycurl.E_GOT_NOTHING, pycurl.E_RECV_ERROR, pycurl.E_SEND_ERROR)
-# CURLINFO_PROXY_ERROR of SOCKS proxies: what has to do with credentials, and with the host.
+# CURLINFO_PROXY_ERROR of SOCKS proxies: errors of credentials, and of the host.
 _CREDENTIALS = frozenset({11, 12, 14, 28, 33})
 _HOST = frozenset({17, 19, 20, 21, 22, 23, 24})
 

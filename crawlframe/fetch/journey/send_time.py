@@ -10,8 +10,8 @@ TICK = 0.001  # seconds: the resolution of the event loop's timers, which may fi
 
 
 class SendTime:
-    """Of one request: ``due`` is the time.monotonic() before which it must not be sent; None: at
-    once. ``sent`` is called in the event loop whenever it is sent. ``clock`` returns seconds."""
+    """The send time of a request. ``due``: time.monotonic() before which it must not be sent; None:
+    at once. ``sent`` is called in the event loop whenever it is sent. ``clock`` returns seconds."""
 
     __slots__ = ("_clock", "_due", "_started", "_waited", "sent")
 
@@ -40,5 +40,5 @@ class SendTime:
         return waited
 
     def elapsed(self) -> float:
-        """Seconds since this was made, without those of the wait."""
+        """Seconds since this was made, without the wait."""
         return self._clock() - self._started - self._waited

@@ -1,4 +1,4 @@
-"""Sent: what is sent for a request, and for its redirects."""
+"""Sent: the method, body, headers and cookies that are sent for a request or a redirect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OF_A_BODY = frozenset({"content-type", "content-encoding", "content-language", "
 
 
 class Sent(NamedTuple):
-    """What is sent for a request, or for one of its redirects."""
+    """The parts of a request, or of one of its redirects, that are sent."""
 
     url: str
     method: str
@@ -23,8 +23,8 @@ class Sent(NamedTuple):
     cookies: Mapping[str, str]  # the request's own
 
     def after(self, hop: Hop) -> Sent:
-        """What is sent to the target of a redirect: GET without a body where browsers do that, and
-        nothing that was meant for this host only to another."""
+        """The parts that are sent to the target of a redirect: GET without a body where browsers do
+        that, and no header or cookie for this host to another."""
         _, method, body, headers, cookies = self
         status, target = hop
         if (status in (301, 302) and method == "POST") or (
@@ -37,11 +37,11 @@ class Sent(NamedTuple):
 
 
 def without(headers: Mapping[str, str], names: frozenset[str]) -> Mapping[str, str]:
-    """The headers without those of these names."""
+    """The headers except these names."""
     return {name: value for name, value in headers.items() if name.lower() not in names}
 
 
 def same_host(url: str, target: str) -> bool:
-    """Whether the target may receive what was meant for the first one: not if it is unencrypted."""
+    """Whether the target may receive secrets of the first host: not if it is unencrypted."""
     downgraded = url.startswith("https:") and target.startswith("http:")
     return host_of(url) == host_of(target) and not downgraded

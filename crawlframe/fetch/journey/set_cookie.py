@@ -17,11 +17,11 @@ from crawlframe.base.urls import escaped, hostname_of, is_address
 MAX_COOKIE = 4096  # bytes of name and value, as RFC 6265, 6.1, asks for
 MAX_AGE = 400 * 86400  # seconds, as its successor says
 MAX_SET_COOKIE = 8192  # characters, attributes included
-_PATH = "%/;:@&=+$,!~*'()"  # what is not escaped in a path
+_PATH = "%/;:@&=+$,!~*'()"  # characters that are not escaped in a path
 _SECONDS = re.compile("-?[0-9]+")
 _DELIMITERS = re.compile(r"[\t\x20-\x2f\x3b-\x40\x5b-\x60\x7b-\x7e]+")
 _MONTHS = "janfebmaraprmayjunjulaugsepoctnovdec"
-# In the order in which a part of a date is tried as one of them.
+# In the order in which a part of a date is tried.
 _DATE = {
     "time": re.compile(r"([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?![0-9])"),
     "day": re.compile(r"([0-9]{1,2})(?![0-9])"),

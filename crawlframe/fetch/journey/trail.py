@@ -40,9 +40,9 @@ class Trail:
         renew: Callable[[], Request] | None = None,
         redirected: Callable[[], Awaitable[None]] | None = None,
     ) -> Response:
-        """Fetches the target of the last redirect, then that of each further one. ``redirected`` is
+        """Fetches the target of the last redirect, then of each further redirect. ``redirected`` is
         awaited before each of these. ``renew`` returns the request as it was first: the changes of
-        a middleware are for one target. Raises what these functions raise."""
+        a middleware are for one target. Raises errors of these functions."""
         first = self.request
         while True:
             self._begun = len(self.hops)
@@ -81,12 +81,12 @@ class Trail:
         return request
 
     def left_of(self, headers: Mapping[str, str]) -> Mapping[str, str]:
-        """Of headers that all requests of the spider have, those that are sent to this target."""
+        """The headers of all of the spider's requests that are sent to this target."""
         return self._sent(headers).headers if self.hops else headers
 
     def complete(self, response: Response) -> None:
-        """Makes the response of the last target that of the request, as if one fetch had followed
-        the redirects. What middlewares put into ``meta`` and options is kept."""
+        """Makes the response of the last target the response of the request, as if one fetch had
+        followed the redirects. Values that middlewares put into ``meta`` and options are kept."""
         request = self.request
         request.meta, request.options = response.request.meta, response.request.options
         response.request = request

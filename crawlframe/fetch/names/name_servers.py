@@ -53,8 +53,8 @@ class Unresolved(OSError):
 
 
 class NameServers:
-    """Those of /etc/resolv.conf, after /etc/hosts; ``servers`` (``address`` or ``address:port``)
-    replaces them. Belongs to the running event loop and this process."""
+    """The name servers of /etc/resolv.conf, after /etc/hosts; ``servers`` (``address`` or
+    ``address:port``) replaces them. Belongs to the running event loop and this process."""
 
     def __init__(self, servers: Sequence[str] = ()) -> None:
         self._resolver = aiodns.DNSResolver(

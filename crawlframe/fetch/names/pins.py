@@ -14,7 +14,7 @@ REFRESH_SECONDS = 20.0  # seconds after which it receives them again, before it 
 
 
 class Pin:
-    """What is known about host and port of a URL. ``own``: it needs no resolver. ``told``: when
+    """The addresses of host and port of a URL. ``own``: it needs no resolver. ``told``: when
     libcurl received the addresses (time.monotonic())."""
 
     __slots__ = ("line", "own", "told", "until")
@@ -44,7 +44,7 @@ class AddressPins:
         return pin if pin is not None and pin.until > monotonic() else None
 
     async def find(self, url: str, seconds: float) -> Pin:
-        """The same, after ``seconds`` at the latest. Raises Unresolved."""
+        """As ``get``, after ``seconds`` at the latest. Raises Unresolved."""
         host, port = place_of(url)
         known = await self.names.resolve(host, seconds)
         origin = url[: url.find("/", 8)]

@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 
 
 class HostKnowledge:
-    """What is known about a host until ``until`` (time.monotonic()): ``addresses``, or the
-    ``problem``. ``own``: it says itself where it is, as an IP address or localhost do."""
+    """The state of a host until ``until`` (time.monotonic()): ``addresses``, or the ``problem``.
+    ``own``: its name is its address, as for an IP address or localhost."""
 
     __slots__ = ("addresses", "own", "problem", "until")
 
@@ -59,13 +59,13 @@ class Names:
         self._name_servers: NameServers | None = None
 
     def known(self, host: str) -> HostKnowledge | None:
-        """What is known about a host, or None if it must be asked for."""
+        """The state of a host, or None if it must be asked for."""
         known = self._known.get(host)
         return known if known is not None and known.until > monotonic() else None
 
     async def resolve(self, host: str, seconds: float = QUESTION_TIMEOUT) -> HostKnowledge:
-        """The addresses of a host. One question serves all who wait for it, and goes on when they
-        give up. Raises Unresolved, after ``seconds`` at the latest."""
+        """The addresses of a host. One question serves all callers that wait for it, and continues
+        when they give up. Raises Unresolved, after ``seconds`` at the latest."""
         known = self.known(host)
         if known is None and (addresses := _own_addresses(host)):
             known = self._keep(host, HostKnowledge(addresses, math.inf, own=True))
@@ -78,8 +78,7 @@ class Names:
     def resolve_in_thread(
         self, host: str, loop: asyncio.AbstractEventLoop, seconds: float = QUESTION_TIMEOUT
     ) -> tuple[str, ...]:
-        """The same, in a thread that may wait; ``loop`` is the one these names belong to. Raises
-        OSError."""
+        """The same, in a thread that may wait; ``loop`` owns these names. Raises OSError."""
         known = self.known(host)
         if known is None or known.problem:
             asking = asyncio.run_coroutine_threadsafe(self.resolve(host, seconds), loop)
@@ -153,14 +152,14 @@ def load_hook(path: str) -> Hook | None:
 
 
 def _own_addresses(host: str) -> tuple[str, ...]:
-    """Those of an IP address, and of localhost; nothing for other names."""
+    """Addresses of an IP address, and of localhost; none for other names."""
     if is_address(host):
         return (host.strip("[]"),)
     return LOOPBACK if f".{host.rstrip('.')}".endswith(".localhost") else ()
 
 
 def _checked(given: tuple[Iterable[str], float]) -> HostAddresses:
-    """What a project's function returned. Raises ValueError and TypeError if that is wrong."""
+    """Checks the result of a project's function. Raises ValueError and TypeError."""
     addresses, ttl = given
     if isinstance(addresses, str):
         raise TypeError(f"addresses must be a list, not {addresses!r}")

@@ -79,11 +79,11 @@ class Plugged:
         answer = running.result()
         if journey.proxy is not None:
             check_answer(answer, journey)
-            return answer._replace(address="")  # that of the proxy
+            return answer._replace(address="")  # the address of the proxy
         return answer
 
     def _check_proxy(self, journey: Journey, proxy: ChosenProxy) -> None:
-        """Raises ProxyUnfit: what should go through a proxy is never sent without."""
+        """Raises ProxyUnfit: a transfer that needs a proxy is never sent without."""
         schemes = getattr(self._downloader, "proxy_schemes", ())
         if proxy.scheme not in schemes:
             usable = f"only proxies with {', '.join(schemes)}" if schemes else "no proxies"

@@ -26,17 +26,17 @@ from crawlframe.fetch.requests.tolerant_response import TolerantResponse
 
 
 class ThreadTransfer(Protocol):
-    """One request and its response, in one thread."""
+    """A request and its response, in one thread."""
 
     where: str  # for error messages
-    exact_url: str  # sent as it is, without requests' quoting; "" for what requests makes of it
+    exact_url: str  # sent as it is, without requests' quoting; "" for the quoted URL
     idle: dict[Any, Any]  # by pool: its own connections, which it may use again
 
     def attach(self, sock: socket.socket | None) -> None:
-        """From now on it is served by ``sock``."""
+        """Called when ``sock`` serves the transfer."""
 
     def leave(self) -> object:
-        """It goes out, on a connection that is ready."""
+        """Called when it goes out, on a connection that is ready."""
 
     def patience(self) -> float:
         """Seconds that it may take to find or open a connection."""
@@ -44,14 +44,14 @@ class ThreadTransfer(Protocol):
 
 class _OnDuty(threading.local):
     transfer: ThreadTransfer | None = None
-    target: str | None = None  # path and query to send in place of those that urllib3 has quoted
+    target: str | None = None  # path and query to send in place of urllib3's quoted ones
 
 
 on_duty = _OnDuty()  # the transfer of this thread
 
 
 Resolve = Callable[[str], Sequence[str]]  # the addresses of a host; raises OSError
-Allowed = Callable[[str], list[str]]  # those that may be used; raises OSError and PrivateAddress
+Allowed = Callable[[str], list[str]]  # the allowed addresses; raises OSError and PrivateAddress
 
 
 class CheckedAdapter(HTTPAdapter):

@@ -64,7 +64,7 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 CHUNK = 1 << 16  # bytes read at a time
 SESSIONS = 64  # kinds of sessions that are kept; one per running task, or per cookie jar in it
 
-# What a spider does not verify is shown with its tasks.
+# Hosts that a spider does not verify are shown with its tasks.
 urllib3.disable_warnings(urllib3_errors.InsecureRequestWarning)
 
 SessionFactory = Callable[[], requests.Session]
@@ -131,7 +131,7 @@ class RequestsDownloader:
         self._adapter.close_connections()
 
     async def transfer(self, journey: Journey, factory: SessionFactory | None = None) -> Answer:
-        """One transfer of a journey. It is sent once, unless an adapter or plug-in of the author
+        """A transfer of a journey. It is sent once, unless an adapter or plug-in of the author
         sends it more often."""
         await journey.wait_to_send()
         return await self._send(_Transfer(journey), factory)
@@ -155,7 +155,6 @@ class RequestsDownloader:
             self._active.discard(transfer)
 
     def _run(self, transfer: _Transfer, factory: SessionFactory | None) -> Answer:
-        """Runs a transfer in the current thread."""
         kind = (factory, transfer.journey.session if factory else "")
         session = self._take_session(kind)
         sent = transfer.journey.send_time.sent
@@ -196,7 +195,7 @@ class RequestsDownloader:
 
 
 class _Transfer:
-    """One request and its response, without redirects. Another thread may call ``abort``."""
+    """A request and its response, without redirects. Another thread may call ``abort``."""
 
     def __init__(self, journey: Journey) -> None:
         """Raises FetchTimeout when the journey has no time left."""

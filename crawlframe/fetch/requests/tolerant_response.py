@@ -12,7 +12,7 @@ from crawlframe.fetch.body.received import header_of
 
 # The limits of libcurl.
 MAX_LINE = 100 << 10  # bytes
-MAX_HEAD = 300 << 10  # bytes, those of 1xx responses included
+MAX_HEAD = 300 << 10  # bytes, including 1xx responses
 MAX_HEADERS = 5000
 
 _STATUS = re.compile(rb"HTTP/(1\.[01]|[23]\.0) ([1-9][0-9]{2})(?: (.*))?", re.IGNORECASE)
@@ -48,7 +48,7 @@ class TolerantResponse(http.client.HTTPResponse):
         self._delimit()
 
     def _read_head(self) -> list[bytes]:
-        """The lines of a head, continued ones joined, without those that are no headers."""
+        """The lines of a head, continued ones joined, without lines that are no headers."""
         lines: list[bytes] = []
         while line := self.fp.readline(MAX_LINE + 1):
             self._left -= len(line)
@@ -65,7 +65,7 @@ class TolerantResponse(http.client.HTTPResponse):
             elif folded and len(lines) > 1 and lines[-1]:
                 lines[-1] += b" " + line.strip()
             else:
-                lines.append(b"")  # what continues it is ignored, too
+                lines.append(b"")  # its continuation is ignored, too
         if not lines:
             raise http.client.RemoteDisconnected("the connection was closed without a response")
         return lines

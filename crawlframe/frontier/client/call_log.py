@@ -1,4 +1,4 @@
-"""CallLog: what one client knows about the data in Redis, so that it notices lost writes."""
+"""CallLog: a client's knowledge of the data in Redis, so that it notices lost writes."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class CallLog:
         return f"{self.eras[partition]} {self.client} {answered} {made}"
 
     def count(self, partition: int) -> None:
-        """The last call was answered and changed something."""
+        """Counts a call that was answered and changed data."""
         self._answered[partition] = self._made[partition], time.monotonic()
 
     def learn(self, partition: int, era: int) -> None:
-        """From now on the era is known to be ``era``; earlier answers belong to another one."""
+        """Sets the era of a partition; earlier answers belong to another era."""
         self.eras[partition] = era
         self._answered.pop(partition, None)
 

@@ -56,7 +56,7 @@ class Eras:
             self._store.run("era", partition, 0, DOUBTED)
 
     def begin(self, number: int) -> None:
-        """Begins a later era, and moves this client to it. Writes of other clients are refused
+        """Starts a later era, and moves this client to it. Writes of other clients are refused
         until they have learned of it; their claims, until it is open."""
         for partition in range(self._store.partitions):
             self._store.run("era", partition, number, CLOSED)
@@ -68,8 +68,8 @@ class Eras:
         return (kept or b"").decode(errors="replace")
 
     def belong_to(self, installation: str, *, instead: bool = False) -> str:
-        """Writes the id of a database if there is none, or (``instead``) replaces the one that is
-        there; returns the id that is there then."""
+        """Writes the id of a database if there is none, or (``instead``) replaces it; returns the
+        id that is there then."""
         self._store.redis.set(self._installation, installation, nx=not instead)
         return self.installation()
 
@@ -92,7 +92,7 @@ class Eras:
                     self._forget_requests(key)
 
     def _forget_requests(self, host: bytes) -> None:
-        """Leaves of a host only what has been learned about it, and its orders."""
+        """Keeps of a host only its learned limits, and its orders."""
         pipe = self._store.redis.pipeline(transaction=False)
         pipe.hdel(host, "a", "t", "w", "ip", "d")
         pipe.hmget(host, "r", "ou", "od", "oc", "op")

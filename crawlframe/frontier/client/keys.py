@@ -196,7 +196,7 @@ KEYS: dict[str, tuple[str, str]] = {
 }
 
 
-# Kept across eras, because it is not rebuilt from the database; of a host, what was learned.
+# Kept across eras, because it is not rebuilt from the database; of a host, its learned limits.
 LASTING = {
     "ERA", "INSTALLATION", "CALL_LOG", "GENERATIONS", "FENCED", "NODES", "SPIDERS", "ROLLOUT",
     "COOKIES", "QUARANTINE", "HOST", "HELD_HOSTS", "WATCHED", "FORGOTTEN", "RENDER",

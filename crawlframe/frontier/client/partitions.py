@@ -22,7 +22,7 @@ from crawlframe.proxies.place import host_in
 T = TypeVar("T")
 
 
-REFUSALS = {  # first word of a script's error -> what it means
+REFUSALS = {  # first word of a script's error -> its meaning
     "FENCED": Fenced,
     "ERA": EraChanged,
     "LOST": EraChanged,
@@ -42,7 +42,7 @@ class PartitionedStore:
         *,
         follows: bool = False,
     ) -> None:
-        """``follows``: continues in the next era. Not for holders of requests of the one before."""
+        """``follows``: continues in the next era. Not for holders of requests of the era before."""
         self.redis: Any = redis  # the client's own types mix bytes and str
         self.partitions = partitions
         self.call_log = call_log or CallLog()

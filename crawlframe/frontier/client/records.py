@@ -14,8 +14,8 @@ from crawlframe.request.request import Admission
 
 HASHES = 10**9  # hash space of seen URLs: the last 9 digits of a fingerprint choose its bucket
 
-# How most records begin, except for their fourth byte, the length of the URL; see cut(). Entries
-# are only added, also with a new RECORD_VERSION: Redis keeps what older code has cut.
+# First bytes of most records, except for their fourth byte, the length of the URL; see cut().
+# Entries are only added, also with a new RECORD_VERSION: Redis keeps older records.
 FRONTS = [
     bytes([array, 1, 0xD9]) + scheme  # msgpack: without and with extra fields
     for array in (0x94, 0x95)
@@ -43,7 +43,7 @@ class TaskLimits(NamedTuple):
     host_page_limit: int = 0  # the same per host
     workers: int = 0  # 1: all requests run in one worker
     layers: int = 0  # requests of one depth after the other, up to this one; 0: as they come
-    layer: int = 0  # with layers: the depth at which a task begins that the frontier does not know
+    layer: int = 0  # with layers: the first depth of a task that the frontier does not know
     gates: Mapping[str, str] = MappingProxyType({})  # further rules of the gate, by name
 
 
@@ -59,13 +59,13 @@ class Claimed(NamedTuple):
     claim: int = 0  # the sequence number of the claim that returned it
     kills: int = 0  # workers whose death it is blamed for
     refusals: int = 0  # how often its host has refused it
-    # The task limits what goes to one IP address, and that of the host is not known: to be released
-    # with a signal that tells it, and not fetched.
+    # The task limits requests per IP address, and the host's address is not known: to be released
+    # with a signal that has it, and not fetched.
     homeless: bool = False
     # Its host or address has a delay, which counts from when it is sent: it must not be before this
     # time.monotonic(). None: there is no delay.
     due: float | None = None
-    proxy: int = 0  # the one of the pool that it goes through; 0: none
+    proxy: int = 0  # the proxy of the pool that it goes through; 0: none
 
     @property
     def alone(self) -> bool:
@@ -91,8 +91,8 @@ FAULT, LOGIN = 1, 2  # ms of PROXY_FAILED: whatever the host; and its login is t
 
 
 class Signal(NamedTuple):
-    """What a fetch says about its host. It is applied once, by the verb that frees the slot; SENT
-    comes before, from a fetch that has just begun."""
+    """A fetch's report about its host. It is applied once, by the verb that frees the slot; SENT
+    comes before, from a fetch that has just started."""
 
     kind: int = NOTHING
     # ANSWERED: time of the fetch; REFUSED: time that the server asks for, -1 if none; SENT: age;
@@ -116,9 +116,9 @@ class FreedSlot(NamedTuple):
 
 
 class Redirect(NamedTuple):
-    """A request held by this generation that goes on at another host, with another record.
+    """A request held by this generation that continues at another host, with another record.
     ``signal``: of its fetch. ``left``: the record as it was claimed, if the new one may not be
-    longer; by it a repetition differs from a move that is still to be made."""
+    longer; it tells a repetition from a move that is still to be made."""
 
     rid: bytes
     host: str
@@ -152,8 +152,8 @@ class Claim:
 class Completion:
     """A request whose ledger row is committed. ``duplicates``: follow-ups dropped by the sieves;
     ``items``: number of items in the row; ``cancelled``: it failed for no other reason;
-    ``excluded``: politeness ended it; ``signal``: of its fetch; ``depth``: to be given where it may
-    be of a later layer than that of its task."""
+    ``excluded``: politeness ended it; ``signal``: of its fetch; ``depth``: needed where its layer
+    may be later than its task's."""
 
     rid: bytes
     task: int
@@ -181,8 +181,8 @@ class Counts(NamedTuple):
     delayed: int
     parked: int
     items: int = 0
-    cancelled: int = 0  # those of NE that ended because the task was cancelled
-    excluded: int = 0  # those of NE that politeness ended, such as a rule of robots.txt
+    cancelled: int = 0  # part of NE that ended because the task was cancelled
+    excluded: int = 0  # part of NE that politeness ended, such as a rule of robots.txt
     host_limited: int = 0  # links that the limit per host refused
     beyond: int = 0  # of a task that is crawled in layers: pending requests of later layers
 
@@ -196,8 +196,8 @@ class Counts(NamedTuple):
 
     @property
     def refused(self) -> dict[str, int]:
-        """The links that limits refused at admission, by limit. With several partitions, those that
-        a page found on hosts of other partitions are not counted."""
+        """The links that limits refused at admission, by limit. With several partitions, links from
+        a page to hosts of other partitions are not counted."""
         found = {PAGE_LIMIT: self.limited, HOST_PAGE_LIMIT: self.host_limited}
         return {limit: links for limit, links in found.items() if links}
 
@@ -207,7 +207,7 @@ class Counts(NamedTuple):
 
     @property
     def may_be_last(self) -> bool:
-        """Whether one request is left, and is delayed: it may be the last one of the task."""
+        """Whether one request is left, and is delayed: it may be the last request of the task."""
         return self.nr == self.delayed == 1
 
     @property
@@ -224,7 +224,7 @@ def fingerprints(rids: list[bytes]) -> tuple[list[str], list[int]]:
 
 
 def groups(admissions: list[Admission]) -> list[list[Any]]:
-    """Admissions as the scripts read them: in order, with what neighbours share sent once."""
+    """Admissions as the scripts read them: in order, neighbours' common values sent once."""
     groups: list[list[Any]] = []
     flat: list[Any] = []
     last_host, last_rank, last_delay, name = None, 0, 0, b""
@@ -239,8 +239,8 @@ def groups(admissions: list[Admission]) -> list[list[Any]]:
 
 
 def cut(record: bytes, name: bytes) -> bytes:
-    """A record as Redis keeps it. Most begin with the same few bytes followed by the host's name,
-    which is in the name of their lane: one byte replaces all of that.
+    """A record as Redis keeps it. Most start with the same few bytes and the host's name, which is
+    in the name of their lane: one byte replaces them.
 
     Others are kept whole, behind VERBATIM where their first byte would be ambiguous."""
     before, found, after = record.partition(name)

@@ -1,8 +1,8 @@
-"""Rows: reading the rows of Redis hashes one by one. A row that cannot be read, because somebody or
-something else has written it, is set aside; all others are still read.
+"""Rows: reading the rows of Redis hashes one by one. An unreadable row, written by another program,
+is set aside; all others are still read.
 
 JSON of another form may be from another release, which can read it: it is skipped and counted, and
-stays where it is. So does a row that fails because of an error in our own code."""
+stays in place. So does a row that fails because of an error in our own code."""
 
 from __future__ import annotations
 

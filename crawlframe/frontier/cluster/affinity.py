@@ -22,14 +22,14 @@ from crawlframe.proxies.place import host_in
 
 OFF, DOMAIN = "off", "domain"  # of conf.AFFINITIES
 SLOTS = 4096  # claim/affinity.lua takes 12 bits of the hash
-TOLERANCE = 0.05  # part of the mean load by which a node may be above it
-MOVE_RATIO = 1.3  # loads of a slot by which two nodes must differ, or it would move back and forth
+TOLERANCE = 0.05  # part of the mean load that a node may be above it
+MOVE_RATIO = 1.3  # minimum ratio of two nodes' loads of a slot, or it would move back and forth
 MOST_MOVED = 64  # slots that one rebalancing moves for load
 
 
 class NodeLoad(NamedTuple):
-    """What a node claimed lately: requests per renewal of its lease, of all slots and of those that
-    had most."""
+    """A node's recent claims: requests per renewal of its lease, of all slots and of the
+    busiest."""
 
     requests: float
     slots: Mapping[int, float]
@@ -51,7 +51,7 @@ class Table(NamedTuple):
 
 
 def name_of(place: str, mode: str) -> str:
-    """What is hashed of a host, or of a place."""
+    """The hash key of a host, or of a place."""
     host = host_in(place)
     if mode != DOMAIN:
         return host
@@ -71,8 +71,8 @@ def _weight(node: str, slot: int) -> bytes:
 
 def assign(before: Sequence[str], nodes: Collection[str]) -> list[str]:
     """The node of each slot. Each node has the same number of slots, or one more. ``before``: the
-    nodes so far, or nothing. Only as many slots move as must: those of a node that is gone, or as
-    many as a new one gets. Of several ways to do so, the hash of slot and node decides.
+    nodes so far, or nothing. Only as many slots move as must: the slots of a node that is gone, or
+    as many as a new node gets. Of several ways to do so, the hash of slot and node decides.
     ``nodes`` is not empty."""
     slots = [node if node in nodes else "" for node in before] or [""] * SLOTS
     held: dict[str, list[int]] = {node: [] for node in nodes}
@@ -86,7 +86,7 @@ def assign(before: Sequence[str], nodes: Collection[str]) -> list[str]:
         more -= 1
     takers = [node for node in room if room[node] > 0]
     for node, number in room.items():
-        if number < 0:  # it gives those that the others would have first
+        if number < 0:  # it loses the slots that the others would have first
             best = {slot: max(_weight(taker, slot) for taker in takers) for slot in held[node]}
             free += sorted(best, key=best.__getitem__)[number:]
     for slot in sorted(free):
@@ -97,9 +97,9 @@ def assign(before: Sequence[str], nodes: Collection[str]) -> list[str]:
 
 
 def rebalance(slots: Sequence[str], loads: Mapping[str, NodeLoad]) -> list[str]:
-    """Moves the busiest slots of nodes whose load is above the mean to those with the least. The
-    load of a node is what it claimed lately, and again as much as its slots got: so a host that
-    is larger than all others together belongs to one node after the other."""
+    """Moves the busiest slots of nodes whose load is above the mean to the nodes with the least.
+    The load of a node is its recent claims, and again as much as its slots got: so a host that is
+    larger than all others together belongs to one node after the other."""
     slots = list(slots)
     rates: dict[int, float] = {}
     for load in loads.values():
@@ -112,7 +112,7 @@ def rebalance(slots: Sequence[str], loads: Mapping[str, NodeLoad]) -> list[str]:
         if (node := slots[slot]) in totals:
             totals[node] += rate
             owned[node].append(slot)
-    for node in totals:  # what the slots got that nobody has named
+    for node in totals:  # requests of slots that no report names
         totals[node] += max(0.0, claimed - known) * slots.count(node) / SLOTS
     mean = sum(totals.values()) / max(1, len(totals))
     for _ in range(MOST_MOVED):
@@ -141,13 +141,13 @@ class Affinity:
         self._store = store
 
     def report(self, generation: int, load: NodeLoad) -> None:
-        """Tells the others what a generation claimed lately."""
+        """Reports the recent claims of a generation to the others."""
         key, field = self._store.keys[0]("LOADS"), str(generation)
         row = pack([load.requests, [word for pair in load.slots.items() for word in pair]])
         self._repair(key, lambda: self._store.redis.hset(key, field, row))
 
     def loads(self, generations: Iterable[int]) -> dict[int, NodeLoad]:
-        """What each of these generations reported. What others did is deleted."""
+        """The reports of these generations. Reports of others are deleted."""
         wanted = {str(generation).encode() for generation in generations}
         key = self._store.keys[0]("LOADS")
         found: dict[int, NodeLoad] = {}

@@ -1,4 +1,4 @@
-"""Nodes: what each generation publishes about itself to the cluster."""
+"""Nodes: each generation's public description in the cluster."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class NodeHealth(msgspec.Struct, frozen=True):
     beat: float = 0.0  # seconds between two renewals
     missing: int = 0  # workers that have been missing for longer than replacing one takes
     deaths: int = 0  # workers that died or were killed in the last DEATHS_WITHIN seconds
-    waits: str = ""  # what its results or its chores wait for, such as an unreachable database
+    waits: str = ""  # why its results or its chores wait, such as an unreachable database
     disk: int = 0  # percent used of the disk with its var directory; 0: unknown
     restarts: int = 0  # times its steward died or was killed in the last DEATHS_WITHIN seconds
     failures: int = 0  # of chores, or of rows in them, in the last FAILURES_WITHIN seconds
 
 
 class NodeInfo(msgspec.Struct, frozen=True):
-    """One generation as the cluster sees it. Nodes of other releases may send other fields."""
+    """A generation as the cluster sees it. Nodes of other releases may send other fields."""
 
     generation: int
     node: str

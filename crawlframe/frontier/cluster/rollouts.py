@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Rollout(msgspec.Struct, frozen=True):
-    """One announcement; newer ones have larger ids."""
+    """An announcement; newer ones have larger ids."""
 
     revision: str  # hex digits: 40, or at least 12
     branch: str  # without the remote, whose name differs by checkout
@@ -29,7 +29,7 @@ class Rollout(msgspec.Struct, frozen=True):
 
 class Rollouts:
     """The newest announcement for all nodes, and for each node that was named since. So a node that
-    starts late receives what it missed, even if others were named in the meantime.
+    starts late receives missed announcements, even if others were named in the meantime.
 
     Raises redis.RedisError."""
 
@@ -40,8 +40,8 @@ class Rollouts:
         self._rows = Rows(store)
 
     def announce(self, rollout: Rollout) -> Rollout:
-        """Announces it to the nodes it names, or to all that follow the branch, instead of any
-        earlier announcement to them. Returns it with its id."""
+        """Announces a rollout to the nodes it names, or to all that follow the branch, instead of
+        any earlier announcement to them. Returns it with its id."""
         text = msgspec.json.encode(rollout)
         number = self._store.run("announce", 0, text, rollout.branch, *rollout.nodes)
         return msgspec.structs.replace(rollout, id=int(number))
@@ -73,7 +73,7 @@ def _rollout(_: bytes, row: bytes) -> Rollout:
 
 def concerns(rollout: Rollout | None, node: str, branch: str, last_id: int) -> bool:
     """Whether a node that follows a branch (named without its remote) must act on an announcement.
-    ``last_id`` is that of the last one it acted on, 0 before the first."""
+    ``last_id``: of its last announcement, 0 before the first."""
     return (
         rollout is not None
         and rollout.id > last_id

@@ -33,7 +33,7 @@ class TrialState(msgspec.Struct, frozen=True):
 
 
 class Trials:
-    """They are lost with Redis, and may be asked for again. Raises redis.RedisError."""
+    """Orders for trials of kept pages, which are lost with Redis. Raises redis.RedisError."""
 
     def __init__(self, store: PartitionedStore) -> None:
         self._store = store
@@ -50,7 +50,7 @@ class Trials:
         self._store.redis.pexpire(keys("TRIALS"), ORDER_MS)
 
     def _forget(self) -> None:
-        """Removes orders that nobody waits for any more."""
+        """Removes orders that are not waited for any more."""
         keys, redis = self._store.keys[0], self._store.redis
         for order in redis.hkeys(keys("TRIALS")):
             if not redis.exists(keys("TRIAL", order.decode())):
@@ -77,7 +77,7 @@ class Trials:
         self._store.redis.set(keys("TRIAL", f"{order}:answer"), text, px=KEPT_MS)
 
     def state(self, order: str) -> TrialState | None:
-        """None: there is no such order any more."""
+        """Returns None if there is no such order any more."""
         keys, redis = self._store.keys[0], self._store.redis
         if text := redis.get(keys("TRIAL", f"{order}:answer")):
             return TrialState(text.decode("utf-8", "replace"), False, 0.0)

@@ -1,13 +1,13 @@
 -- Gate: whether a request of a task may go to a host now, and if not, until when and why in one word. It is
--- asked by claim, permit, hosts and waits; what holds a host or a task is said nowhere else. It writes nothing.
+-- asked by claim, permit, hosts and waits; no other script decides what holds a host or a task. It writes nothing.
 -- Times are ms, by the clock of Redis. Further rules have a file each in the folder gates.
 do  -- a script may have 200 locals at a time
 local now = now_ms()
 local FIRST_GAP = 1000  -- of a host with an adaptive rate that has not answered yet; as FIRST_RATE in _pace.lua
 local FREE = {rest = 0, paused = 0, robots_delay = 0, robots_wait = 0}  -- of a host that nothing holds
 
--- What holds a host, or the host of a place, beyond the limits of its tasks. held: its own `x`, without which it
--- does not rest. `ended`: an order is over; `empty`: nothing is left that `x` tells of.
+-- Rules for a host, or the host of a place, beyond the limits of its tasks. held: its own `x`, without which it
+-- does not rest. `ended`: an order is over; `empty`: no field is left that `x` stands for.
 local function rules_of(name, site, held)
   local own = held and call('HMGET', HOST(name), 'r', 'why', 'p') or {}
   local said = call('HMGET', HOST(site), 'x', 'rd', 'rw', 'od', 'oc', 'op', 'ou', 'og')
@@ -40,7 +40,7 @@ end
 
 local addresses = {}  -- of this script; claim says with `full` that one of them held a host up
 
--- Its slots that are taken, those of fetches beside the queue, and its next time.
+-- Its taken slots, the slots of fetches outside the queue, and its next time.
 function gate.address(name, token)
   local address = addresses[name]
   if not address then
@@ -130,8 +130,8 @@ end
 
 local further
 
--- Returns until when requests of a task may not go to a host (FOREVER: until somebody acts) and why; nil: they may.
--- Those of a task that is being cancelled wait for nothing. at: when they would go.
+-- Returns until when requests of a task may not go to a host (FOREVER: until an operator acts) and why; nil: they may.
+-- Requests of a task that is being cancelled never wait. at: when they would go.
 function gate.ask(host, task, at)
   local rules, till, why = host.rules, now, nil
   if rules == FREE and not task.gates or task.state == 'cancelling' then return nil end

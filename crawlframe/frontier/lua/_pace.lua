@@ -1,4 +1,4 @@
--- Pace: what the signals of fetches mean for their host. This is the body of a function, which is only
+-- Pace: the effect of fetches' signals on their host. This is the body of a function, which is only
 -- called where there is such a host, as defining all this takes longer than a short script. Nothing here calls Redis or looks at a clock:
 -- a host is a table with the fields of its hash that matter (load_host in _signals.lua). Times are ms.
 local ANSWERED, REFUSED, UNREACHABLE, BLOCKED, QUOTA = 1, 2, 3, 4, 6  -- as in records.py
@@ -13,11 +13,11 @@ local ANSWERED, REFUSED, UNREACHABLE, BLOCKED, QUOTA = 1, 2, 3, 4, 6  -- as in r
 local FIRST_RATE, LEAST_RATE, MOST_RATE = 1, 1 / 60, 1000  -- requests per second
 local QUICK_GROWTH = 0.1  -- per answered request, while no ceiling is known
 local BACKED_OFF, DRAINED = 0.85, 0.9  -- part of the ceiling after a refusal, and after high latency
-local HALVED = 0.5  -- part of the rate after the first refusal, and after those of trials
-local SPAN, SPAN_TIME = 80, 10  -- requests, and seconds, in which the rate is back at its ceiling
+local HALVED = 0.5  -- part of the rate after the first refusal, and after refused trials
+local SPAN, SPAN_TIME = 80, 10  -- requests, and seconds, until the rate is back at its ceiling
 local COST = 8  -- the same, as a multiple of the rest that a refusal costs
 local EXPLORE = 1.15  -- spans after which the ceiling is taken to be out of date
-local WINDOW = 500  -- answers in which the least latency is looked for
+local WINDOW = 500  -- answers that are searched for the least latency
 local CATCH_UP = 0.8  -- part of the gap that two requests may come close to make up for lateness
 local BATCHED = 10  -- ms: requests with smaller gaps are claimed several at a time
 
@@ -71,8 +71,8 @@ local function delivered(pace)
 end
 
 -- `bound`: the host would have got this request earlier but for its gap. Otherwise the rate is not
--- what limits it, and nothing says that it bears more. Returns the ms in which requests that wait at
--- the server can be answered, when there are too many.
+-- its limit, and nothing says that it bears more. Returns the ms that the server needs to answer
+-- its waiting requests, when there are too many.
 local function pace_answer(pace, ms, now, bound)
   if bound and pace.at > 0 then
     local step = now - pace.at
@@ -131,7 +131,7 @@ local function next_after(next_time, now, gap, n, least)
   return math.max(now + math.max(least, CATCH_UP * gap), next_time + n * gap)
 end
 
--- Whether the gap was what held up a claim that took place now.
+-- Whether the gap held up a claim that took place now.
 local function held_up(next_time, now, gap)
   return now - next_time <= math.max(5, gap / 2)
 end
@@ -200,7 +200,7 @@ end
 
 -- Changes a host by the signal of one fetch. ms: as in records.Signal.
 local function hear(host, kind, ms, now, bound)
-  -- Of a host that rests, or of which a trial is to be made, it is an older request.
+  -- If the host rests, or a trial is due, it is an older request.
   local old, on_trial = host.r > now or host.p == 1, host.p == 2
   local blocking = not host.pair and note_page(host, kind == REFUSED or kind == BLOCKED)
   if kind == UNREACHABLE then

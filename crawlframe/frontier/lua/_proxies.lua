@@ -1,8 +1,8 @@
--- Proxies. A request that goes through proxies waits at a place "<host>|<route>", which is to claim what
--- a host is. The route is the URL of one proxy, or names those of the pool: "[all;]pool[:<terms>][#<session>]".
+-- Proxies. A request that goes through proxies waits at a place "<host>|<route>", which claim
+-- treats as a host. The route is the URL of one proxy, or names proxies of the pool: "[all;]pool[:<terms>][#<session>]".
 -- With "all;" the limits of the place hold over all its proxies, else for each of them.
 -- A pair is a host and a proxy of the pool, "<host>|<id>": a HOST with its own next time, slots, rate and rests.
--- BUSY is only an index of pairs that may not be used now; the pairs themselves say what holds.
+-- BUSY is only an index of pairs that may not be used now; the pairs themselves are authoritative.
 local via = {PROXY_FAILED = 7, LOGIN = 2}  -- kind of a signal and its ms: the proxy itself has failed; as in records.py
 do  -- a script may have 200 locals at a time
 via.MAX_FAILURES = 3  -- of a proxy in a row, after which it is out
@@ -10,7 +10,7 @@ local PROXY_FAILED, LOGIN = via.PROXY_FAILED, via.LOGIN
 via.MOST_USED = 1000  -- proxies whose use is kept for one host
 via.TIER = 4294967296  -- in a ring: score = tier * TIER + id
 
-local MARGIN, IN_FLIGHT = 60000, 600000  -- ms for which BUSY is kept; what it loses is found in the pairs
+local MARGIN, IN_FLIGHT = 60000, 600000  -- ms for which BUSY is kept; lost entries are found in the pairs
 
 local function show_place(place, from)
   if call('EXISTS', LANES(place)) == 0 then return end
@@ -90,10 +90,10 @@ end
 
 function via.trial_after(tries) return math.min(MOST_TRIAL, FIRST_TRIAL * 2 ^ math.min(20, tries)) end
 
--- For pages only: what a pair has done, also when nothing holds it up.
+-- For the admin only: the uses of a pair, also when nothing holds it up.
 local ROUTINE = {[1] = true, [6] = true}  -- kinds of signals that are no error
 
--- Leaves those of the last day, and of these the newer half if there are still too many.
+-- Keeps the uses of the last day, and of these the newer half if there are still too many.
 local function forget_uses(host)
   local flat, uses, old = call('HGETALL', USED(host)), {}, now_ms() - REMEMBERED
   for i = 1, #flat, 2 do
@@ -122,7 +122,7 @@ function via.note_tier(place, tier)
   if choice then call('HSET', USED(naming.host_in(place)), 't ' .. choice, tier) end
 end
 
--- What a fetch says of the tier that it used.
+-- Takes a fetch's result for the tier that it used.
 local function hear_tier(place, choice, proxy, blocked)
   local state = call('HMGET', HOST(place), 'l', 'lb', 'lk')
   local score = tonumber(call('ZSCORE', RING(choice), proxy) or nil)
@@ -141,7 +141,7 @@ local function hear_tier(place, choice, proxy, blocked)
   end
 end
 
--- kind, ms: what a fetch says that went through this proxy of the pool.
+-- kind, ms: the signal of a fetch through this proxy of the pool.
 function hear_proxy(place, proxy, kind, ms)
   local choice, _, session = naming.pool_route(place)
   note_use(naming.host_in(place), proxy, kind, ms)

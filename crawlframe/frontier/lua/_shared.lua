@@ -14,7 +14,7 @@ local function now_ms()
   return clock
 end
 
--- The same with its fraction: what is rounded down would let the next request come that much early.
+-- The same with its fraction: a time rounded down would let the next request come that much early.
 local function exact_now()
   return now_ms() and exact_clock
 end
@@ -106,9 +106,9 @@ local function claimable_from(next_time, d)
   return d and next_time - AHEAD or next_time
 end
 
--- What holds a host is kept with it: a rest after refusals, an operator's pause. `x` says that there
--- is something of the kind.
-local FOREVER = 8640000000000000  -- ms: the end of what has none
+-- Holds of a host are kept with it: a rest after refusals, an operator's pause. `x` says that there
+-- is one.
+local FOREVER = 8640000000000000  -- ms: a time that never comes
 
 -- When rest and pause of a host are over (ms); it may be past.
 local function held_until(host)
@@ -117,14 +117,14 @@ local function held_until(host)
   return state[2] and math.max(rest, tonumber(state[3]) or FOREVER) or rest
 end
 
--- Hosts take turns: one that comes back queues behind those that have been waiting. One that waits longer than it
+-- Hosts take turns: a host that comes back queues behind waiting hosts. A host that waits longer than it
 -- must, as the gate keeps requests of another task back, comes earlier.
 local function show_host(host, next_time)
   call('ZADD', HOSTS, 'LT', integer(math.ceil(math.max(tonumber(next_time) or 0, now_ms()))), host)
 end
 
 -- Layers: a task that is crawled in layers shows no requests that are deeper than its layer. Of these,
--- `beyond` of the task counts all, and `w<depth>` those of one depth. Once it is cancelled, they are no
+-- `beyond` of the task counts all, and `w<depth>` the requests of one depth. Once it is cancelled, they are no
 -- longer kept back, and not counted.
 local layers = {DEPTHS = 4096}  -- ranks of one priority, as in request.py. One table: a script may have 200 locals
 
@@ -237,7 +237,7 @@ end
 
 local taken = {}  -- rids that this claim returns; their owners are not written yet
 
--- Whether the request of which `d` tells still has its slot, and may not have been sent.
+-- Whether the request in `d` still has its slot, and may not have been sent.
 local function is_unsent(d)
   local rid = d and string.match(d, '^[%d.]+ (.+)$')
   if not rid then return false end
@@ -248,7 +248,7 @@ end
 
 -- The last request of this host or address was sent so many ms ago: the delay counts from then. Negative:
 -- it is not sent, and spends no time of the host.
--- rid: the one that was sent; without it, whichever it was. Returns whether that is new.
+-- rid: of the request that was sent; without it, any. Returns whether that is new.
 local function delay_from(key, ago, rid)
   local state = call('HMGET', key, 'n', 'd')
   local delay, last = string.match(state[2] or '', '^([%d.]+) (.+)$')
@@ -264,7 +264,7 @@ local function delay_from(key, ago, rid)
   return true
 end
 
--- The last request of this host or address has left, and nobody told when it was sent: a worker's word
+-- The last request of this host or address has left, and no report says when it was sent: a worker's word
 -- on that may come after the completion.
 local function delay_if_untold(key)
   local d = call('HGET', key, 'd')
@@ -281,10 +281,10 @@ local function show_address(address)
 end
 
 -- Host slots: `a` of a host counts the requests in progress whose fetch is not over ----------------
-local REMEMBERED = 86400000  -- ms for which is kept what was learned about a host without requests
+local REMEMBERED = 86400000  -- ms for which the learned state of a host without requests is kept
 local PAIR_REMEMBERED = 3600000  -- the same for the rate of a host through one proxy: there are many of these
 
--- No request of the host waits or is in flight: what matters later is kept as long as it does.
+-- No request of the host waits or is in flight: state that matters later is kept as long as it does.
 local function rest_host(host)
   local state = call('HMGET', HOST(host), 'n', 'x', 'ro', 'g', 'b', 'ip', 'v', 'l', 'px')
   local keep = math.max(tonumber(state[1]) or 0, tonumber(state[7]) or 0)
@@ -325,7 +325,7 @@ local function bring_back(host)
   call('ZADD', HOSTS, integer(math.ceil(math.max(next_time, now_ms()))), host)
 end
 
--- Lists the host among those that an operator should know of, or not.
+-- Lists the host among the hosts that an operator should know of, or removes it.
 local function mark_held(host)
   local state = call('HMGET', HOST(host), 'r', 'why', 'op', 'ou')
   local till = state[3] and (tonumber(state[4]) or FOREVER) or 0
@@ -518,7 +518,7 @@ local function mark_seen(task, fingerprint, hash)
 end
 
 -- Admission. Requests come in groups {<rank>:<host>, delay ms, {rid, fingerprint, hash, record, ...}}.
--- Those of a task that is being cancelled end when they are admitted, except its last request.
+-- Requests of a task that is being cancelled end when they are admitted, except its last request.
 local entering, bodies = {}, {}  -- requests that admit() accepted, by lane and with records, for enter()
 
 local function take_in(task, lane, delay, rid, record)

@@ -1,4 +1,4 @@
--- Signals: what fetches say about their hosts, kept with the hosts. A signal is noted by the verb that
+-- Signals: reports of fetches about their hosts, kept with the hosts. A signal is noted by the verb that
 -- frees the slot of its fetch, so it counts once, and all are applied by hear_signals(), which must
 -- come before free_slots().
 local ANSWERED, SENT = 1, 5
@@ -12,7 +12,7 @@ local told, watching = {}, nil  -- host -> signals
 local moved = {}  -- host -> the address to which it was connected
 local through = {}  -- {place, proxy, kind, ms}: signals of fetches through proxies of the pool
 
--- Answers matter only to hosts with an adaptive rate, and to those that are watched.
+-- Answers matter only to hosts with an adaptive rate, and to watched hosts.
 -- proxy: of the pool, that the fetch went through; it says nothing about others then.
 function note_signal(id, host, kind, ms, address, proxy)
   if proxy and kind and kind ~= 0 then
@@ -28,7 +28,7 @@ function note_signal(id, host, kind, ms, address, proxy)
     end
     host = naming.pair(host, proxy)
   end
-  if kind == via.PROXY_FAILED then kind = 3 end  -- that of one proxy, which the place stands for
+  if kind == via.PROXY_FAILED then kind = 3 end  -- of the one proxy that the place stands for
   if address and address ~= '' then
     local task = task_of(id)
     if task and task.shares then moved[host] = address end
@@ -119,12 +119,12 @@ local function define_hearing()
   return hear_host
 end
 
--- Its fetches that are not over are counted there from now on, the one that says so included.
+-- Its fetches that are not over are counted there from now on, including the reporting fetch.
 local function move_host(host, address)
   local old, active = address_of(host), tonumber(call('HGET', HOST(host), 'a')) or 0
   if old == address then return end
   if old then
-    delay_from(ADDRESS(old), 0)  -- one of its requests may be unsent, and nobody will tell that address
+    delay_from(ADDRESS(old), 0)  -- one of its requests may be unsent, and no report will name that address
     count_at(old, -active)
     if call('ZREM', WAITING(old), host) == 1 then bring_back(host) end
     show_address(old)

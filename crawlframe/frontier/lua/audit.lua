@@ -162,7 +162,7 @@ local function audit_lane(name)
   end
 end
 
-local BINDING = {'r', 'p', 'rd', 'rw', 'od', 'oc', 'op', 'og'}  -- what claim reads only where x is set
+local BINDING = {'r', 'p', 'rd', 'rw', 'od', 'oc', 'op', 'og'}  -- fields that claim reads only where x is set
 
 local function audit_host(key, name)
   local state = call('HGETALL', key)

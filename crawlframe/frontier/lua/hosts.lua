@@ -2,13 +2,13 @@
 -- KEYS[1] tag of the partition
 -- ARGV[1] msgpack list of names, at most 500
 -- Returns: {now (ms), then for each name: {field, value, ... of its hash}, how many requests are ready, from when on
---          the gate lets one more go (ms; 0: at once, FOREVER: until somebody acts) and why not before, and the limits
+--          the gate lets one more go (ms; 0: at once, FOREVER: until an operator acts) and why not before, and the limits
 --          in force for the running tasks that have some, or nil: longest delay (ms), least concurrency, and longest gap
 --          (ms, as text) of the adaptive rate}
 local MAX_LANES = 100  -- lanes of one host that are looked at
 local NO_TASK = {robots = true}
 
--- What a host says to the running tasks that have requests there: the first that may go decides.
+-- The gate's answer to the running tasks that have requests there: the first that may go decides.
 local function ask_for(host, tasks, found)
   for _, task in ipairs(#tasks > 0 and tasks or {NO_TASK}) do
     local till, why = gate.wait(host, task)

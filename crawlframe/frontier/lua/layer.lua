@@ -1,4 +1,4 @@
--- layer: a task that is crawled in layers goes on to a layer, and the lanes that waited for it are shown, 500 per
+-- layer: a task that is crawled in layers advances to a layer, and the lanes that waited for it are shown, 500 per
 -- call. It never goes back.
 -- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] layer

@@ -1,11 +1,11 @@
--- learn: what pages of a spider have taught about which templates need the browser.
+-- learn: adds lessons of a spider's pages about the templates that need the browser.
 -- KEYS[1] tag of the partition
 -- ARGV[1] spider; ARGV[2] name of this call: one that is repeated teaches nothing more
--- ARGV[3] msgpack list of {callback and template, lesson, 1 if the page had items or 0}; the lessons are those of
+-- ARGV[3] msgpack list of {callback and template, lesson, 1 if the page had items or 0}; the lessons are as in
 --         crawlframe/render/knowledge.py
 -- Returns: 1.
 local NEEDED = 8  -- as in knowledge.py
-local MOST, FEWER = 500, 450  -- templates of a spider; beyond the one, those used last are kept
+local MOST, FEWER = 500, 450  -- templates of a spider; above MOST, the last used are kept
 local LIFE = 14 * 24 * 3600000  -- ms, as in knowledge.py
 local STATIC, BROWSER, VAIN, STREAK, SKIPPED, ITEMS, BARE, ACCEPTED, SINCE, USED = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 local key, now, rows = RENDER(ARGV[1]), now_ms(), {}

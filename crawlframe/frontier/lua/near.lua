@@ -1,17 +1,17 @@
--- near: looks for pages whose texts are nearly the same as those of these pages, and remembers the pages that have
+-- near: looks for pages with nearly the same texts as these pages, and remembers the pages that have
 -- none. A page that is asked for again gets the same answer, until it is settled by near_end.
 -- KEYS[1] tag of the partition
 -- ARGV[1] name of a store; ARGV[2] task to which it belongs, or empty: it belongs to none
--- ARGV[3] pages that are remembered; ARGV[4] ms for which what was written last stays, of a store without a task
--- ARGV[5] bits in which the signatures of two pages that are nearly the same differ at most
+-- ARGV[3] pages that are remembered; ARGV[4] ms for which the last writes of a store without a task stay
+-- ARGV[5] most differing bits in the signatures of two pages that are nearly the same
 -- ARGV[6] msgpack list of {head, features, signature, URL}: head of a page: 4 bytes of its rid, 3 of its identity, the
 --         same in all tasks; features: 4 bytes each (big endian), first ones first; see crawlframe/near/fingerprint.py
--- Returns: for each page {-1} if it is the first one, otherwise {bits in which the signatures differ, head of the
+-- Returns: for each page {-1} if it is the first one, otherwise {differing bits of the signatures, head of the
 --         page that it is like, its URL if that page is not settled yet, or ''}.
 --
 -- A store has records of pages, in strings of CHUNK, and an index of features in buckets (linear hashing). An entry is
 -- 16 bits of the feature, besides the 7 of the first bucket number, and the number of a record. Strings are written in
--- place; their lengths fill what the allocator gives.
+-- place; their lengths fill the allocator's blocks.
 local STORED = 3  -- features under which a page is found
 local COMMON = 8  -- pages from which on a feature, such as one of a template, says nothing about a page
 local RECORD, CHUNK = 21, 194  -- bytes; records: 4,074 bytes, with a header of 6 in 4,096
@@ -28,7 +28,7 @@ local name, task, limit, lasts = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(A
 local most = tonumber(ARGV[5])
 local open = task == '' or call('SISMEMBER', TASKS, task) == 1  -- nothing is written of one that has ended
 local state = call('HMGET', NEAR(name), 'pages', 'entries', 'buckets', 'limit')
-limit = math.max(limit, tonumber(state[4]) or 0)  -- of those that share it, the most
+limit = math.max(limit, tonumber(state[4]) or 0)  -- the largest of the stores that share it
 local pages, entries, size = tonumber(state[1]) or 0, tonumber(state[2]) or 0, tonumber(state[3]) or 128
 local buckets, ones = {}, {}
 for n = 0, 255 do

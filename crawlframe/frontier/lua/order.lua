@@ -1,7 +1,7 @@
--- order: what an operator says about a host, for the requests of all tasks.
+-- order: sets an operator's limits of a host, for the requests of all tasks.
 -- KEYS[1] tag of the partition
 -- ARGV[1] host; ARGV[2] msgpack {field, value, ...} of the host's hash (od delay ms, oc concurrency,
---         op 1 paused, og further rules of the gate, ou until when, ms), which replace those of an earlier order; {} ends it
+--         op 1 paused, og further rules of the gate, ou until when, ms), which replace an earlier order; {} ends it
 -- Returns: 1.
 local host, fields = ARGV[1], cmsgpack.unpack(ARGV[2])
 local order = {}

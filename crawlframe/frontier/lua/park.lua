@@ -2,8 +2,8 @@
 -- of a task that is being cancelled go back to their lanes instead, to be ended.
 -- KEYS[1] tag of the partition
 -- ARGV[1] generation; ARGV[2] msgpack list of {rid, reason}
--- ARGV[3] mark of the code version that could not run them, 8 hex digits; it is added to those they
---         tried, of which the newest 8 are kept. '' = the code is not to blame: the versions tried
+-- ARGV[3] mark of the code version that could not run them, 8 hex digits; it is added to the versions they
+--         tried; the newest 8 are kept. '' = the code is not to blame: the versions tried
 --         before are forgotten, and only unpark brings the requests back.
 -- Returns: how many this generation held. Others are left alone.
 local TRIED_LENGTH = 8 * 8 + 7

@@ -5,9 +5,9 @@
 -- ARGV[5] ms for which the permit is kept from the beginning of the fetch; 0: the fetch is over
 -- ARGV[6] longest wait (ms): later permits are not given. When the fetch is over: kind of its signal
 -- ARGV[7] 1: a request of the generation holds a slot of this host, which the fetch uses. When it is over: ms of the signal
--- ARGV[8] address of the host, if the task limits what goes to one and it is known; or empty
+-- ARGV[8] address of the host, if the task limits requests per address and it is known; or empty
 -- ARGV[9] and ARGV[10] delay (ms) and concurrency of a fetch without a task
--- Returns: {1 if the permit is given, ms until the fetch may begin}; {0, ms after which to ask again, or at least that
+-- Returns: {1 if the permit is given, ms until the fetch may start}; {0, ms after which to ask again, or at least that
 --          long}, and a free slot is then kept for this token for a while; {-1, 0}: the task is over. Asked again with
 --          the same token, it returns the same permit.
 -- Errors FENCED, ERA when the era is not open.
@@ -45,7 +45,7 @@ if lasts == 0 then
   return {1, 0}
 end
 
--- Permits of a host or "@<address>": until when the others are kept, and the one with our token.
+-- Permits of a host or "@<address>": until when the others are kept, and the permit with our token.
 local function read_permits(place)
   local found, permits = {latest = 0}, call('HGETALL', PERMITS(place))
   for i = 1, #permits, 2 do

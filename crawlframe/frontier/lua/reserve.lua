@@ -1,7 +1,7 @@
 -- reserve: which request fetches a page that several tasks want.
 -- KEYS[1] tag of the partition
 -- ARGV[1] msgpack list of {key of the page, rid, ms for which it is reserved; 0: it is no longer}
--- Returns: for each, 0 if the page is reserved for the rid, otherwise the ms for which another one has it.
+-- Returns: for each, 0 if the page is reserved for the rid, otherwise the ms for which another request has it.
 local answers = {}
 for i, entry in ipairs(cmsgpack.unpack(ARGV[1])) do
   local key, rid, ms = RESERVED(entry[1]), entry[2], tonumber(entry[3])

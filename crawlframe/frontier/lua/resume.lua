@@ -1,4 +1,4 @@
--- resume: a host's rest ends, and what led to it is forgotten. An operator's order stays.
+-- resume: a host's rest ends, and its causes are forgotten. An operator's order stays.
 -- KEYS[1] tag of the partition
 -- ARGV[1] host
 -- Returns: 1.

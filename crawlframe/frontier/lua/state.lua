@@ -1,8 +1,8 @@
--- state: set a task running, paused or cancelling, and bring back what waited for it, 500 lanes per call.
+-- state: set a task running, paused or cancelling, and bring back its waiting requests, 500 lanes per call.
 -- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] state
 -- ARGV[3] 'begin', or 'end' when the whole change is done: until then the task hash has `changing`,
---         so that someone completes what a caller that died has left half done
+--         so that the change is completed if its caller died half way
 -- Returns: the lanes still to bring back (call again until it is 0), or -1 when the task is not known.
 local id = ARGV[1]
 local task = task_of(id)

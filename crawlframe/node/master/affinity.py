@@ -1,5 +1,5 @@
-"""Affinity of a node: what it tells the others of its load, and how the oldest node keeps the table
-of which node the hosts of each slot belong to."""
+"""Affinity of a node: reports its load to the others; the oldest node keeps the table that assigns
+the hosts of each slot to a node."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from crawlframe.frontier.cluster.affinity import (
 
 log = logging.getLogger(__name__)
 
-KEPT_SHARE = 0.8  # part of what was counted that is left at the next renewal: half of it after 3
-MAX_SLOTS = 128  # slots of which the load is reported
+KEPT_SHARE = 0.8  # part of the count that is kept at a renewal: half of it is left after 3
+MAX_SLOTS = 128  # slots whose load is reported
 MIN_LOAD = 0.1  # requests below which a slot is not counted any more
 
 
@@ -39,7 +39,7 @@ class NodeAffinity:
         return self.mode != OFF
 
     def start_over(self) -> None:
-        """Begins a generation, which has claimed nothing."""
+        """Starts a generation, which has claimed nothing."""
         self._slots: dict[int, float] = {}
         self._requests = self._weight = 0.0
 

@@ -16,13 +16,13 @@ SHORTAGE_SECONDS = 5.0  # seconds within which one shortage of memory may kill s
 
 
 def blamed(child: Child, code: int | None, *, lack_of_memory: bool) -> frozenset[bytes]:
-    """The rids to blame among those that a dead worker held. ``code`` is its exit code, None if
+    """Returns the rids to blame among those of a dead worker. ``code`` is its exit code, None if
     unknown; ``lack_of_memory``: whether the kernel has just killed a process for lack of memory.
 
     A worker that was killed because it did not end in time blames none. Otherwise the requests
     whose callbacks were running are blamed. If none was, a worker that was killed from outside
-    (SIGKILL, not sent by us nor for lack of memory) blames none, and any other blames all that it
-    held."""
+    (SIGKILL, not sent by us nor for lack of memory) blames none, and any other blames all rids that
+    it held."""
     held = frozenset(child.held)
     if code == 0 or child.dismissed:
         return frozenset()

@@ -1,7 +1,7 @@
 """BrowserProcess: the keeper of a node's browser host. It starts the host when a worker connects,
-and again after it has ended; and kills whatever a host leaves behind.
+and again after it has ended; and kills the processes that a host leaves behind.
 
-Run as a program, it is that of one process that is no node: ``python -m
+As a program, it serves one process that is not a node: ``python -m
 crawlframe.node.master.browser_process SOCKET SETTINGS``. It ends at the end of its input."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 class BrowserSocket:
     """Where the workers of one master find their browser host. Made by the master, before it forks
-    anybody."""
+    a process."""
 
     def __init__(self) -> None:
         self._directory = HostDirectory()
@@ -47,11 +47,11 @@ class BrowserSocket:
 
     @classmethod
     def open(cls, settings: Settings) -> BrowserSocket | None:
-        """None where no browser can be used: by the settings, or without Playwright."""
+        """Returns None if no browser can be used: by the settings, or without Playwright."""
         return cls() if settings.browser_pages and installed() else None
 
     def spawn(self, settings: Settings) -> Child:
-        """Forks a keeper. Its memory is not counted: the host limits that of the browser."""
+        """Forks a keeper. Its memory is not counted: the host limits the memory of the browser."""
         wanted = HostSettings.of(settings)
 
         def main(channel: FromChildLine) -> None:
@@ -60,7 +60,7 @@ class BrowserSocket:
         return Child.spawn("browser", main)
 
     def close(self) -> None:
-        """Removes it."""
+        """Removes the socket."""
         self.listener.close()
         self._directory.remove()
 
@@ -127,7 +127,7 @@ class BrowserKeeper:
         self._ending = False
 
     def run(self) -> None:
-        adopt_orphans()  # what a host leaves behind becomes ours
+        adopt_orphans()  # the processes that a host leaves behind become ours
         used = True
         try:
             while not (self._ending and not self._host):
@@ -196,7 +196,7 @@ class BrowserKeeper:
                 os.kill(self._host, signal.SIGKILL)
 
     def _kill(self) -> None:
-        """Kills what is left of the host, and waits until nothing is."""
+        """Kills the processes of the host, and waits until none is left."""
         if self._life >= 0:
             os.close(self._life)
             self._life = -1

@@ -28,9 +28,9 @@ REPORT_DELAY = 0.01  # seconds that ended fetches wait to be reported if no work
 
 
 class Claims:
-    """The claims of one master. ``now`` is time.monotonic(). ``user_agent`` is the node's; one that
-    names nobody is warned of when the first public host is claimed. ``one_worker``: the tasks
-    of which it says how many requests they may have. ``affinity``: counts what is claimed."""
+    """The claims of one master. ``now`` is time.monotonic(). ``user_agent`` is the node's; a
+    warning follows the first claim of a public host if it has no contact. ``one_worker``: limits
+    the requests of the tasks in it. ``affinity``: counts the claims."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Claims:
         self.start_over()
 
     def start_over(self) -> None:
-        """Begins a generation, which holds nothing."""
+        """Starts a generation, which holds nothing."""
         self._sequence = 0
         self._over.clear()
         self._sent.clear()
@@ -155,8 +155,7 @@ class Claims:
         generation: int,
         now: float,
     ) -> None:
-        """Asks to serve tasks that run in one worker; what they have due comes with the next
-        claim."""
+        """Asks to serve tasks that run in one worker; the next claim brings their due requests."""
         for task in one_worker.servable(tasks):
             if self._deferred.attempt(lambda task=task: frontier.pins.take(task, generation)):  # type: ignore[misc]
                 one_worker.serve(task)

@@ -1,4 +1,4 @@
-"""CodeReload: the version of the spiders' code that is live on this node, and the one on trial."""
+"""CodeReload: the live version of the spiders' code on this node, and the version on trial."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ MAX_PROBLEM = 16384  # characters of tracebacks that are sent to the cluster
 
 
 class CodeReload:
-    """Starts templates among the processes of the master (``pool``) and judges what they load.
+    """Starts templates among the processes of the master (``pool``) and judges the versions that
+    they load.
 
     ``reports`` has its state for the supervisor and the cluster. A version is refused when it
-    breaks a module that works in the live one, or when recorded pages fail; when none is live,
-    whatever loads is accepted. ``now`` is time.monotonic()."""
+    breaks a module that works in the live one, or when recorded pages fail; when none is live, any
+    version that loads is accepted. ``now`` is time.monotonic()."""
 
     def __init__(self, settings: Settings, pool: WorkerPool, link: SupervisorLink | None) -> None:
         self._pool = pool
@@ -68,12 +69,12 @@ class CodeReload:
 
     @property
     def accepted(self) -> CodeLoaded | None:
-        """What was live last, even after its template has died."""
+        """The last accepted code, even after its template has died."""
         return self.reports.loaded
 
     @property
     def given_up(self) -> bool:
-        """Whether this master was to replace another, and what it loaded was refused."""
+        """Whether this master was to replace another, and its code was refused."""
         return self.strict and self.state.state == "refused"
 
     @property
@@ -187,7 +188,7 @@ class CodeReload:
         self._unsteady += 1
         if self._cold and self._unsteady > MAX_CHANGES:
             log.warning("%s; it is accepted as it is", problem)
-            return  # the template goes on
+            return  # the template continues
         trial.orders.close()
         trial.child.retiring_since = now  # it ends by itself
         if self._cold or self._unsteady < MAX_CHANGES:
@@ -213,7 +214,7 @@ class CodeReload:
         elif worse and (self.accepted or self.strict):
             self._refuse(trial, worse)
         elif self.accepted == loaded:
-            trial.loaded = self.accepted  # so its workers count as those of the previous template
+            trial.loaded = self.accepted  # so its workers count as workers of the previous template
             if self.live is None:
                 self.live = trial
             else:

@@ -1,4 +1,4 @@
-"""Generations: the lives of a master, each with a new number. Each begins by replaying dead
+"""Generations: the lives of a master, each with a new number. A life first replays dead
 predecessors on this node."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Life:
         return self.me.generation
 
     def begin(self, frontier: Frontier, beside: Collection[int]) -> bool:
-        """Begins the next generation, if Redis and the database permit; returns whether it did. The
+        """Starts the next generation, if Redis and the database permit; returns whether it did. The
         first one waits only while Redis is being filled: otherwise it raises as ``begin`` does."""
         try:
             self.me = begin(self.me, self._services, frontier, beside)
@@ -61,7 +61,7 @@ class Life:
         return True
 
     def end(self) -> None:
-        """Records that it was declared dead."""
+        """Records that the generation was declared dead."""
         self.alive = False
 
     def leave(self) -> None:
@@ -82,11 +82,11 @@ class Life:
         return forgotten
 
     def replay(self, frontier: Frontier) -> None:
-        """Gives back what this generation still holds, because it is over."""
+        """Returns the requests of this generation to the queue, because it is over."""
         _replay(self.generation, self._services, frontier)
 
     def replay_dead(self, frontier: Frontier) -> None:
-        """Replays what dead masters of this node, or any on this machine, have left in progress."""
+        """Replays requests of dead masters of this node, or of any node on this machine."""
         replay_dead(self.me, self._services, frontier)
 
     def publish(
@@ -112,11 +112,11 @@ class Life:
 def begin(
     me: NodeInfo, services: Services, frontier: Frontier, beside: Collection[int] = ()
 ) -> NodeInfo:
-    """Starts a life of this node and first replays what dead masters of this node, or any on this
-    machine, left in progress. ``me``: its last description. ``beside``: pids of masters of this
-    node that may run at the same time. Returns the new description.
+    """Starts a life of this node after replaying the requests in progress of dead masters of this
+    node, or of any node on this machine. ``me``: its last description. ``beside``: pids of masters
+    of this node that may run at the same time. Returns the new description.
 
-    Raises ConfigError when another living node has the same name, unless that one is leaving;
+    Raises ConfigError when another living node has the same name, unless the other is leaving;
     FrontierError when Redis belongs to another cluster; EraChanged when Redis must be filled again
     first."""
     services.check_installation(frontier)
@@ -142,8 +142,8 @@ def begin(
 def _begin_fresh(
     me: NodeInfo, services: Services, frontier: Frontier, beside: Collection[int]
 ) -> NodeInfo:
-    """Begins a life with an unused number: a database that lost rows issues numbers again. A life
-    that Redis does not accept has not begun, and is not reported as missing."""
+    """Starts a life with an unused number: a database that lost rows issues numbers again. A life
+    that Redis does not accept has not started, and is not reported as missing."""
     while True:
         number = services.begin_generation(me.node, me.machine, me.pid, beside)
         fresh = replace(me, generation=number)
@@ -172,8 +172,8 @@ def _enter(me: NodeInfo, frontier: Frontier) -> bool:
 
 
 def replay_dead(me: NodeInfo, services: Services, frontier: Frontier) -> list[NodeInfo]:
-    """Replays what dead masters of this node, or any on this machine, have left in progress.
-    Returns those that are alive."""
+    """Replays requests in progress of dead masters of this node, or of any node on this machine.
+    Returns the nodes that are alive."""
     living = []
     for other in frontier.leases.nodes():
         if other.generation == me.generation:
@@ -182,7 +182,7 @@ def replay_dead(me: NodeInfo, services: Services, frontier: Frontier) -> list[No
             if _alive(other, me, frontier):
                 living.append(other)
                 continue
-            if other.node != me.node:  # this node begins a new life itself
+            if other.node != me.node:  # this node starts a new life itself
                 _report_death(other.generation, services, frontier)
             _replay(other.generation, services, frontier)
     return living

@@ -53,8 +53,8 @@ class Isolation:
         return [request for request in claim.requests if not request.alone]
 
     def tick(self, now: float) -> None:
-        """Gives the next one to their worker when it holds none. Those that have waited too long
-        are put off first, to be claimed again: their tasks may have been paused or cancelled."""
+        """Sends the isolated worker the next request when it holds none. Requests that wait too
+        long are put off first, to be claimed again: their tasks may be paused."""
         stale = now - STALE_SECONDS
         self._put_off([waiting.request for waiting in self._line if waiting.since < stale])
         self._line = deque(waiting for waiting in self._line if waiting.since >= stale)

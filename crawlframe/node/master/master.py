@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 MAX_WAIT = 0.5  # seconds that one turn waits at most
 ONCE_CHECK = 0.3  # seconds between two checks whether any task is left
-BEGIN_AGAIN = 0.1  # seconds between two attempts to begin a life
+BEGIN_AGAIN = 0.1  # seconds between two attempts to start a life
 SPAWN_CHECK = 0.05  # seconds that a turn waits at most while templates or workers are missing
 
 
@@ -79,7 +79,7 @@ class Master:
         """Works until it is asked to stop. Returns the exit code."""
         adopt_orphans()
         gc.collect()
-        gc.freeze()  # nor does garbage collection in forks go through what it has imported
+        gc.freeze()  # imported objects stay out of garbage collection in forks
         if self._link is not None:
             self._code_reload.follow(self._link.shake_hands(self._services.code().engine_paths))
             self._selector.register(self._link.channel, selectors.EVENT_READ, self._link)
@@ -139,7 +139,6 @@ class Master:
         self._release(self._isolation.empty())
 
     def _receive_from_supervisor(self, link: SupervisorLink) -> None:
-        """Acts on messages of the supervisor."""
         for message in link.receive():
             if self._stopping_since is not None:
                 continue
@@ -181,7 +180,6 @@ class Master:
             self._pool.staff(self._code_reload.live, self._life.generation)
 
     def _on_message(self, child: Child) -> None:
-        """Acts on messages of a child."""
         for message in self._pool.receive(child):
             now = time.monotonic()
             match message:
@@ -204,7 +202,7 @@ class Master:
         self._code_reload.worker_ready(worker, now)
         if not self._unparked:
             self._unparked = True
-            # What was missing may be there now; requests that still lack it are parked again.
+            # Missing modules may be there now; requests that still lack them are parked again.
             self._deferred.enqueue(self._frontier.unpark_all)
 
     def _release_dead(self) -> None:

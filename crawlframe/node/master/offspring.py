@@ -26,7 +26,7 @@ def of(pid: int) -> list[psutil.Process]:
 
 
 def kill(processes: list[psutil.Process]) -> None:
-    """Kills them with their own descendants. Never kills a later process with the same pid."""
+    """Kills processes with their descendants. Never kills a later process with the same pid."""
     for process in processes:
         family = [process]
         with contextlib.suppress(psutil.Error):
@@ -96,8 +96,8 @@ def _end_as(code: int) -> NoReturn:
 
 
 def end_with_us(processes: list[psutil.Process]) -> None:
-    """Kills them when this process and all that it forks from now on have ended: a guardian process
-    waits for the end of a pipe that all of them hold."""
+    """Kills the offspring when this process and all that it forks from now on have ended: a
+    guardian process waits for the end of a pipe that all of them hold."""
     reader, writer = os.pipe()
     if os.fork() == 0:
         _guard(reader, processes)

@@ -14,7 +14,7 @@ from crawlframe.node.master.worker_pool import OF_TASK, WorkerPool
 from crawlframe.node.messages import Run
 
 PRUNE_EVERY = 10.0  # seconds between two looks which of the tasks have ended
-SOON_SECONDS = 1.0  # the same, where the worker of a task that has ended makes room for another one
+SOON_SECONDS = 1.0  # the same, where the worker of an ended task makes room for a new task
 MAX_TASKS = 4  # tasks with a worker of their own at a time, for each worker of the node
 
 
@@ -25,8 +25,8 @@ def apart_of(settings: Settings) -> int:
 
 class OneWorker:
     """The tasks of this kind that one master serves, each in one of its workers. ``give_back`` is
-    called with (rid, host, 0) of requests for which there is no worker now. ``apart``: how many of
-    them have an additional worker of their own at a time; 0: they share the pool's, without a
+    called with (rid, host, 0) of requests for which there is no worker now. ``apart``: how many
+    tasks have an additional worker of their own at a time; 0: they share the pool's, without a
     limit. ``now`` is time.monotonic()."""
 
     def __init__(
@@ -91,7 +91,7 @@ class OneWorker:
                     del self._workers[task]
 
     def clear(self) -> None:
-        """This master serves nothing."""
+        """Forgets all tasks: this master serves none."""
         self._workers.clear()
 
     def _worker_of(self, task: int) -> Child | None:

@@ -1,5 +1,5 @@
-"""PageTrials: runs the code of today over kept pages that somebody looks at, each in a process
-forked from the live template, which has no effect."""
+"""PageTrials: runs the current code over kept pages that a user looks at, each in a process forked
+from the live template, without effects."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ AT_ONCE = 2
 
 
 class PageTrials:
-    """Those of one node. ``now`` is time.monotonic()."""
+    """Trials of one node. ``now`` is time.monotonic()."""
 
     def __init__(self, pool: WorkerPool) -> None:
         self._pool = pool
         self._running: dict[int, tuple[Child, float]] = {}  # pid -> process, when it must end
 
     def end_overdue(self, now: float) -> None:
-        """Ends what takes too long."""
+        """Kills trials that take too long."""
         for pid, (child, until) in [*self._running.items()]:
             if child not in self._pool.members:
                 del self._running[pid]

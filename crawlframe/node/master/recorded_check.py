@@ -18,8 +18,8 @@ log = logging.getLogger(__name__)
 
 class RecordedCheck:
     """One check at a time, in a process forked from a template of ``pool``. It has a result within
-    ``limit`` seconds. ``done`` is called with the template that may go live now, and what is wrong
-    with it; with None if it was live already. ``now`` is time.monotonic()."""
+    ``limit`` seconds. ``done`` is called with the template that may go live now (None if it was
+    live already), and its problems. ``now`` is time.monotonic()."""
 
     def __init__(
         self,
@@ -38,8 +38,8 @@ class RecordedCheck:
         self._place = ("", "")  # spider and page that is replayed now
 
     def begin(self, template: Template, live: CodeLoaded | None, *, waits: bool) -> bool:
-        """Replays the pages of the spiders whose code differs from that of ``live``. Returns
-        whether the template waits for the result, if it may wait (``waits``)."""
+        """Replays the pages of the spiders whose code differs from ``live``. Returns whether the
+        template waits for the result, if it may wait (``waits``)."""
         self.end()
         before = live.checks if live is not None else {}
         now = template.loaded.checks if template.loaded is not None else {}
@@ -103,7 +103,7 @@ class RecordedCheck:
         self._take({spider: f"spider {spider}: {where} {what}"})
 
     def _take(self, problems: dict[str, str]) -> None:
-        """What fails in the live version as well is no reason to refuse this one."""
+        """A page that fails in the live version as well is no reason to refuse the new version."""
         waiting, checked = self._waiting, {*self._spiders}
         worse = {name: text for name, text in problems.items() if name not in self._failing}
         self.end()

@@ -1,4 +1,4 @@
-"""ReloadReport: what the supervisor and the cluster know about the code of this node."""
+"""ReloadReport: the state of this node's code, as the supervisor and the cluster know it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ log = logging.getLogger(__name__)
 
 
 class ReloadReport:
-    """Each change of ``state`` is sent to the supervisor, if there is one. ``loaded``: what was
-    accepted last; it is live once a worker has it. ``now`` is time.monotonic()."""
+    """Each change of ``state`` is sent to the supervisor, if there is one. ``loaded``: the last
+    accepted code; it is live once a worker has it. ``now`` is time.monotonic()."""
 
     def __init__(self, link: SupervisorLink | None) -> None:
         self.state = CodeState(changed_at=time.time())
         self.loaded: CodeLoaded | None = None
         self._link = link
-        self._awaited = False  # the first worker with what is loaded
+        self._awaited = False  # the first worker with the loaded code
 
     def update(self, **changes: Any) -> None:
         if changes.get("state", self.state.state) != self.state.state:
@@ -58,13 +58,13 @@ class ReloadReport:
         self.update(pulled=pulled.revision, pull_problem=pulled.problem, rollout=pulled.rollout)
 
     def accept(self, loaded: CodeLoaded, problem: str) -> None:
-        """A version was accepted: it is live with its first worker. ``problem``: what is wrong with
-        it; "" for nothing."""
+        """Records an accepted version: it is live with its first worker. ``problem``: its problem;
+        "" for none."""
         self.loaded, self._awaited = loaded, True
         self.update(candidate=loaded.version, problem=problem)
 
     def accept_again(self, loaded: CodeLoaded, problem: str) -> None:
-        """What was accepted last is what is on the disk."""
+        """Records that the last accepted version is the version on disk."""
         if self._awaited:
             self.update(candidate=loaded.version, problem=problem)
         else:
@@ -79,7 +79,7 @@ class ReloadReport:
             reloads = self.state.reloads + bool(self.state.version)  # the first is the start
             log.info("version %s is live after %.2f s", version, seconds)
             changes: dict[str, Any] = {}
-            # Otherwise state and candidate are those of a later version.
+            # Otherwise state and candidate belong to a later version.
             if self.state.state != "refused" and self.state.candidate == version:
                 changes = {"state": "live", "candidate": ""}
             self.update(version=version, seconds=round(seconds, 3), reloads=reloads, **changes)

@@ -31,7 +31,7 @@ CHECK_EVERY = 0.1  # seconds between two checks
 MAX_STALLED = 16  # workers that may be left in such callbacks; each takes memory
 KNOWN_AFTER = 2.0  # seconds after which every worker knows which callbacks are slow
 MAX_CALLBACKS = 1000  # slow callbacks
-AFFINITY_SLACK = 4  # requests by which a host's own worker may exceed the least loaded one
+AFFINITY_SLACK = 4  # requests by which a host's own worker may exceed the least loaded worker
 
 
 class _Worked(NamedTuple):
@@ -54,7 +54,7 @@ class _Sight(NamedTuple):
 
 
 class _Stall(NamedTuple):
-    """What holds up a worker: the callbacks of these requests, in its event loop or in threads."""
+    """A worker held up by the callbacks of these requests, in its event loop or in threads."""
 
     child: Child
     requests: list[Claimed]
@@ -80,7 +80,7 @@ class StallMonitor:
         self._computing: set[int] = set()  # tasks
 
     def send_slow(self, child: Child) -> None:
-        """Sends a new worker the slow callbacks. Those of another version are learned afresh."""
+        """Sends a new worker the slow callbacks; those of another version are learned afresh."""
         if child.origin is not self._code:
             self._code = child.origin
             self._slow.clear()
@@ -90,7 +90,7 @@ class StallMonitor:
             self._pool.send(child, SlowCallback(task, name, computes))
 
     def tick(self, now: float) -> None:
-        """Checks the workers, and relieves those that are held up."""
+        """Checks the workers, and relieves stalled ones."""
         if now < self._next_check:
             return
         self._next_check = now + CHECK_EVERY
@@ -173,16 +173,17 @@ class StallMonitor:
 
 
 def _judge(child: Child, sight: _Sight, process: psutil.Process, now: float) -> _Stall | None:
-    """What has held it up since it was first seen; None when that is not certain yet."""
+    """Returns the stall of a worker since it was first seen; None while the cause is unclear."""
     seconds = now - sight.seen
     if seconds < STALL:
         return None
     after = _worked(process)
     worked, in_loop = after.all - sight.worked.all, after.loop - sight.worked.loop
     computes = worked > seconds / 2
-    # On a busy machine it may only be waiting for the processor.
     if not computes and _could_run(process, any_thread=sight.rid is None):
-        return None
+        if (worked if sight.rid is None else in_loop) < STALL:
+            return None  # on a busy machine it may only be waiting for the processor
+        computes = True
     if sight.rid is not None and not (computes and in_loop < worked / 2):
         return _Stall(child, [child.held[sight.rid]], sight.since, computes, True)
     # It is not visible which thread holds the interpreter's lock: all that run are kept.

@@ -61,7 +61,7 @@ class SupervisorLink:
         return initial
 
     def receive(self) -> list[ToMaster]:
-        """The messages it has sent."""
+        """The supervisor's messages."""
         early, self._early = self._early, []
         try:
             return [*early, *self.channel.receive()]
@@ -92,7 +92,7 @@ class SupervisorLink:
 
 
 def release_output(fd: int) -> None:
-    """Redirects standard error to ``fd`` again, after writing out what was captured."""
+    """Redirects standard error to ``fd`` again, after writing out the captured text."""
     sys.stderr.flush()
     size = os.lseek(2, 0, os.SEEK_CUR)
     if size:

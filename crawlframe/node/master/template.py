@@ -25,7 +25,7 @@ import psutil
 import selectolax.lexbor  # noqa: F401
 
 import crawlframe.fetch.browser.client
-import crawlframe.fetch.requests.downloader  # noqa: F401  # later, the disk may hold another one
+import crawlframe.fetch.requests.downloader  # noqa: F401 # later, the disk may hold another version
 from crawlframe.base import faults
 from crawlframe.code.imports import marks
 from crawlframe.code.registry import Registry
@@ -141,11 +141,11 @@ class Template:
         return pid, ours
 
     def kill(self) -> None:
-        """Kills it; if it is loading, with all that its modules have started so far."""
+        """Kills the template; if it is loading, with all processes that its modules started."""
         offspring.kill_with_all(self.child)
 
     def end(self) -> None:
-        """Closes its orders, so that it ends by itself; one that is still loading is killed."""
+        """Closes the template's orders, so that it ends by itself; kills it while it is loading."""
         with contextlib.suppress(OSError):  # it is dead
             self.orders.shutdown(socket.SHUT_RDWR)  # later forks of the master hold it too
         self.orders.close()
@@ -156,8 +156,8 @@ class Template:
 
 
 def _at_breakpoint(*args: Any, **options: Any) -> None:
-    """The ``breakpoint()`` of workers, which have no terminal for a debugger: a prompt in that of
-    ``crawl``. Arguments for a debugger mean nothing here. Raises SpiderError in a node."""
+    """The ``breakpoint()`` of workers, which have no terminal for a debugger: a prompt in
+    ``crawl``'s. Arguments for a debugger mean nothing here. Raises SpiderError in a node."""
     from crawlframe.shell.shell import stop  # a prompt is rare, and its modules are large
 
     stop(sys._getframe(1), "breakpoint", None)
@@ -266,10 +266,10 @@ class _TemplateProcess:
     def _import(self, skip: Mapping[str, str]) -> tuple[Registry, str]:
         """Imports the spiders. Returns them, and why no worker can run, "" if they can.
         Threads and processes that the modules start are logged."""
-        gc.disable()  # none of what is imported will be freed
+        gc.disable()  # no imported object will be freed
         threads = psutil.Process().num_threads()
         faults.at("reload.load")
-        adopt_orphans()  # what the modules start stays below this process
+        adopt_orphans()  # processes that the modules start stay below this process
         registry = self._services.registry(
             skip,
             self._settings.load_timeout,
@@ -296,7 +296,7 @@ class _TemplateProcess:
         return registry, unfit
 
     def _check_marks(self, registry: Registry) -> dict[str, str]:
-        """They show whether the code of a spider with recorded pages has changed."""
+        """Marks that show whether the code of a spider with recorded pages has changed."""
         return marks(registry, (one.name for one in registry.infos if one.settings.check))
 
     def _send(self, message: FromTemplate) -> None:
@@ -338,7 +338,7 @@ class _TemplateProcess:
         self._services.run_checker(registry, self._version, self._begin(end))
 
     def _begin(self, end: int) -> FromChildLine:
-        """What each process that was forked from here does first. Returns its channel."""
+        """First step of each process that was forked from here. Returns its channel."""
         self._channel.close()
         self._orders.close()
         gc.enable()

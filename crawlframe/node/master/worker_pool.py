@@ -1,5 +1,5 @@
-"""WorkerPool: the processes of one master: their start, messages, retirement and death. What they
-hold is the master's concern."""
+"""WorkerPool: the processes of one master: their start, messages, retirement and death. The
+requests that they hold are the master's concern."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PURPOSES = {"cpu": "callbacks that compute", "isolated": "requests that must run
 OF_TASK = "task {}"  # the role of a worker that runs one task, and is itself its purpose
 BOOT_PAUSE = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds before a role is spawned again after failed starts
 LACKING_SECONDS = 10.0  # seconds in which a worker may be replaced before it counts as missing
-MAX_CHARS = 200  # characters of what results wait for
+MAX_CHARS = 200  # characters of the reason for which results wait
 
 
 class WorkerPool:
@@ -53,13 +53,13 @@ class WorkerPool:
         self._settings = settings
         self._services = services
         self._selector = selector
-        # There are twice as many workers during a reload; those of an earlier one may still be
+        # There are twice as many workers during a reload; workers of an earlier reload may still be
         # ending.
         self.marks = RunningMarks(8 * settings.workers + 1024, settings.concurrency)
         self.members: list[Child] = []
         self._lost: list[Child] = []  # with closed channels, where deaths are not reported
         self._health = PoolHealth(settings)
-        self.hurried = False  # nobody gets the grace time
+        self.hurried = False  # no process gets the grace time
         self.cpu_wanted = False  # one additional worker, for callbacks that compute
         self.isolated_wanted = False  # one additional worker, for requests that must run alone
         self.apart: Iterable[int] = ()  # tasks with one additional worker each
@@ -103,8 +103,8 @@ class WorkerPool:
         self._selector.register(child.channel, selectors.EVENT_READ, child)
 
     def start_services(self) -> None:
-        """Forks what is missing of the other processes: the steward, which does the
-        chores of the cluster, and the keeper of the browser."""
+        """Forks the other processes if they are missing: the steward, which does the chores of the
+        cluster, and the keeper of the browser."""
         present = {child.role for child in self.members if child.staying}
         if "steward" not in present:
             self.add(Child.spawn("steward", self._services.run_steward))
@@ -123,7 +123,7 @@ class WorkerPool:
         return template
 
     def start_checker(self, template: Template) -> Child:
-        """Has a template fork what replays recorded pages. Raises OSError."""
+        """Has a template fork the process that replays recorded pages. Raises OSError."""
         checker = template.fork_checker()
         self.add(checker)
         return checker
@@ -199,7 +199,7 @@ class WorkerPool:
             )
 
     def receive(self, child: Child) -> Iterator[FromChild]:
-        """Its messages, except beats."""
+        """Yields the messages of a child, except beats."""
         try:
             messages = child.channel.receive()
         except ChannelClosed:
@@ -230,13 +230,13 @@ class WorkerPool:
     # -- retirement and death ---------------------------------------------------------------------
 
     def retire(self, child: Child) -> None:
-        """Asks it to take nothing new, finish what it has, and end."""
+        """Asks a child to take nothing new, finish its requests, and end."""
         if child.retiring_since is None:
             child.retiring_since = time.monotonic()
             self.send(child, Retire())
 
     def dismiss(self) -> None:
-        """Ends all of them."""
+        """Ends all processes."""
         for child in self.members:
             if child.ready and child.role != "template":
                 self.retire(child)
@@ -251,7 +251,7 @@ class WorkerPool:
                 child.kill()
 
     def check(self) -> None:
-        """Replaces workers that hang or grew too large, and kills those that do not end in time."""
+        """Replaces workers that hang or grew too large, and kills workers that end too late."""
         self._shortage.watch()
         now = time.monotonic()
         limit = self._settings.max_memory << 20
@@ -277,8 +277,8 @@ class WorkerPool:
                 self.retire(child)
 
     def dead(self) -> Iterator[tuple[Child, int | None]]:
-        """Those that have ended since the last call, with their exit codes (None where the system
-        does not report them). Their last messages can still be received."""
+        """Yields children that have ended since the last call, with their exit codes (None where
+        the system does not report them). Their last messages can still be received."""
         lost, self._lost = self._lost, []
         yield from ((child, None) for child in lost if child in self.members)
         while True:
@@ -293,12 +293,12 @@ class WorkerPool:
                 yield child, os.waitstatus_to_exitcode(status)
 
     def close(self) -> None:
-        """Removes what is left of them on disk."""
+        """Removes the files of the browser."""
         if self._browser is not None:
             self._browser.close()
 
     def remove(self, child: Child, code: int | None) -> None:
-        """Removes one that has ended."""
+        """Removes an ended process."""
         self.members.remove(child)
         self._selector.unregister(child.channel)
         if code != 0 and child.staying:

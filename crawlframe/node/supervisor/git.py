@@ -1,4 +1,4 @@
-"""Git: moves a node's own checkout to a revision of the one remote branch that it follows."""
+"""Git: moves a node's own checkout to a revision of the remote branch that it follows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PullRefused(CrawlframeError):
 
 class Pulled(NamedTuple):
     """The result of a pull: the commit that is checked out now (40 hex digits, "" when unknown),
-    and why it is not the one that was requested ("" when it is)."""
+    and why it is not the requested one ("" when it is)."""
 
     revision: str
     problem: str
@@ -87,9 +87,9 @@ class Follower:
         It must be part of the remote branch, and the checkout must not have changes of its own.
 
         Blocks for up to FETCH + MOVE seconds; never raises. Git checks for obstacles before it
-        writes a file, and moves HEAD last. If it fails in between (a full disk), what it wrote is
+        writes a file, and moves HEAD last. If it fails in between (a full disk), its writes are
         undone; if the machine dies in between, files of both revisions remain, with git's
-        index.lock, and the next pull is refused until somebody has repaired the checkout."""
+        index.lock, and the next pull is refused until the checkout is repaired."""
         try:
             with _in_plain_words(), self._alone():
                 self._check_names()
@@ -226,7 +226,7 @@ class Follower:
         if not ahead and not back:
             raise PullRefused(
                 f"{target[:DIGITS]} is older than what is checked out, {head[:DIGITS]}; to go back "
-                f"to it: {command('rollout --back')}"
+                f"to it: {command('node rollout --back')}"
             )
         if in_the_way := self._in_the_way(head, target):
             raise PullRefused(
@@ -317,7 +317,7 @@ class PullThread(threading.Thread):
         self._asked: SimpleQueue[tuple[str, bool, int]] = SimpleQueue()
 
     def ask(self, revision: str, back: bool, rollout: int) -> None:
-        """Pulls this revision, which may lie behind the one that is checked out if ``back``."""
+        """Pulls this revision, which may lie behind the checked out revision if ``back``."""
         self._asked.put((revision, back, rollout))
 
     def run(self) -> None:

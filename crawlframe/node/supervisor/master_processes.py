@@ -36,7 +36,7 @@ STEADY_SECONDS = 30.0  # seconds of life after which a death does not count as r
 
 class MasterProcess:
     """``engine``: digest of the framework that it runs; ``code``: its last code report; ``loaded``:
-    what it has loaded, if anything. ``now`` is time.monotonic()."""
+    the code that it has loaded, if any. ``now`` is time.monotonic()."""
 
     def __init__(self, pid: int, channel: ToMasterLine, engine: str, now: float) -> None:
         self.pid = pid
@@ -47,7 +47,7 @@ class MasterProcess:
         self.changed_at = self.started  # when the change that it must make live was seen
         self.heard = self.started  # when its last message arrived
         self.late = False  # it was silent for too long
-        self.dropped = False  # its version is not the one on disk any more
+        self.dropped = False  # its version is no longer the version on disk
         self.version = ""  # label of the code that it must make live
         self.greeted = False  # it has received the initial state
         self.serving = False  # at least one worker is ready
@@ -57,8 +57,8 @@ class MasterProcess:
         self._capture: Any = None
 
     def take_report(self, code: CodeState, loaded: LoadedCode | None) -> bool:
-        """Takes a code report. Returns whether it runs what it has loaded, or accepted that just
-        now and will run it with its next worker."""
+        """Takes a code report. Returns whether it runs its loaded code, or accepted it just now and
+        will run it with its next worker."""
         accepted = loaded != self.loaded and code.state != "refused"
         self.code, self.loaded = code, loaded
         return accepted or code.state == "live"
@@ -74,8 +74,8 @@ class MasterProcess:
         captured: bool,
         first: bool = False,
     ) -> MasterProcess:
-        """Runs ``command`` in ``cwd``, which must become a master. ``captured``: what it writes to
-        standard error until then is kept for ``words``."""
+        """Runs ``command`` in ``cwd``, which must become a master. ``captured``: its standard error
+        until then is kept for ``words``."""
         ours, theirs = socket.socketpair()
         fds = [theirs.fileno()]
         command = [*command, "--supervised", str(fds[0]), *(["--first"] if first else [])]
@@ -137,7 +137,7 @@ class MasterProcess:
         return f"{first}\n{words}" if words != reason else first
 
     def words(self) -> str:
-        """What it wrote to standard error before it was a master. Can be read only once."""
+        """Its standard error before it was a master. Can be read only once."""
         capture, self._capture = self._capture, None
         if capture is None:
             return ""
@@ -184,7 +184,7 @@ class MasterProcesses:
 
     @property
     def present(self) -> MasterProcess | None:
-        """The master that runs the node: the one that serves, else the oldest."""
+        """The master that runs the node: the serving one, else the oldest."""
         staying = [master for master in self._all if not master.leaving]
         return next(
             (master for master in staying if master.serving), staying[0] if staying else None
@@ -199,14 +199,14 @@ class MasterProcesses:
 
     @property
     def only(self) -> MasterProcess | None:
-        """The present one, if it serves, no other is alive, and no message is half read; else
+        """The present master, if it serves, no other is alive, and no message is half read; else
         None."""
         present = self.present
         calm = present is not None and present.serving and present.channel.idle
         return present if calm and len(self._all) == 1 else None
 
     def initial_state(self, master: MasterProcess, pulls: Pulls) -> InitialState:
-        """The initial state for a master that begins."""
+        """Returns the initial state for a new master."""
         present = self.present if master is not self.present else None
         return InitialState(
             beside=[other.pid for other in self if other is not master],
@@ -221,14 +221,14 @@ class MasterProcesses:
         )
 
     def dead(self) -> Iterator[tuple[MasterProcess, int]]:
-        """Those that have ended since the last call, with their exit codes."""
+        """Yields masters that have ended since the last call, with their exit codes."""
         for master in self:
             pid, status = os.waitpid(master.pid, os.WNOHANG)
             if pid:
                 yield master, os.waitstatus_to_exitcode(status)
 
     def stop(self, *, again: bool) -> None:
-        """Stops all of them; with ``again``, they give up what they are fetching."""
+        """Stops all masters; with ``again``, they give up their fetches."""
         for master in self._all:
             if again or not master.leaving:
                 master.signal(signal.SIGTERM)

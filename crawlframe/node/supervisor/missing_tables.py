@@ -13,7 +13,7 @@ class MissingTables:
         self._lacking = False
 
     def begin(self) -> None:
-        """A new master begins to check the tables."""
+        """A new master starts to check the tables."""
         self._tried, self._lacking = self._mark, False
 
     def lack(self) -> bool:

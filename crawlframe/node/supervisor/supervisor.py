@@ -45,8 +45,8 @@ Identity = tuple[str, str, str]  # digest of the framework, digest of the spider
 class Supervisor:
     """Runs masters until it is asked to stop.
 
-    ``polling``: the system does not report changed files. ``follower`` pulls what is announced, and
-    the tip of its branch every ``follow_every`` seconds (0: never). ``clock`` is time.monotonic."""
+    ``polling``: the system does not report changed files. ``follower`` pulls announced revisions,
+    and its branch every ``follow_every`` seconds (0: never). ``clock`` is time.monotonic."""
 
     def __init__(
         self,
@@ -71,9 +71,9 @@ class Supervisor:
         reloader = TreeReloader(code.trees, [*code.singles, *code.packages], polling=polling)
         self._watcher = WatcherThread(reloader, self.mailbox)
         self._pulls = Pulls(PullThread(follower, follow_every, self.mailbox) if follower else None)
-        self._handled: Identity | None = None  # what was loaded or refused last
-        self._compared: Identity | None = None  # what a comparison requested last
-        self._outdated = False  # the framework of this process is older than that of its master
+        self._handled: Identity | None = None  # the identity that was loaded or refused last
+        self._compared: Identity | None = None  # the identity that a comparison requested last
+        self._outdated = False  # this process has an older framework than its master
         self._stopping = False
         self._restarts = Restarts()
         self._retries = Restarts(RETRY_PAUSES)  # of a framework that was refused
@@ -109,7 +109,7 @@ class Supervisor:
         log.info("the supervisor was re-executed; its master is %d", master.pid)
 
     def turn(self) -> None:
-        """Does what is due now."""
+        """Does the work that is due now."""
         self._take_signals()
         self._reap()
         if self._restarts.take(self._clock()) and not (self._masters.present or self._stopping):
@@ -262,7 +262,7 @@ class Supervisor:
         if stuck and present is not None and not self._same_engine(present):
             self._drop(present)  # another framework may be able to load the code
         if present is None or present.loaded is None or successor is not None:
-            self._changes.wait(now)  # what it has loaded is compared when it reports that
+            self._changes.wait(now)  # its loaded code is compared when it reports it
             return
         installed = self._changes.installed
         anyway = installed or self._changes.again
@@ -309,7 +309,7 @@ class Supervisor:
             present.take_back()
         self._signals.unblock()
 
-    # -- what masters say -------------------------------------------------------------------------
+    # -- messages of masters ---------------------------------------------------------------------
 
     def _receive(self, master: MasterProcess) -> None:
         try:
@@ -332,7 +332,7 @@ class Supervisor:
                     self._pulls.request(rollout)
 
     def _compare(self, master: MasterProcess, *, runs: bool) -> None:
-        """Checks whether what it has loaded and ``runs``, or refused, is still what is on disk."""
+        """Checks whether the code that it has loaded and ``runs``, or refused, is still on disk."""
         if master.loaded is None or not (runs or master.code.state == "refused"):
             return
         self._watcher.reloader.watch_also(Path(path) for path in master.loaded.files)

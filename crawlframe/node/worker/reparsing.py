@@ -49,9 +49,9 @@ Call = Callable[[Outcome, TaskCrawl, Request, Response | FetchError], Awaitable[
 
 @dataclass(frozen=True)
 class Records:
-    """What a worker reads or writes of a task before an outcome is committed. ``starts`` records
-    the parts of a start; None: nothing is recorded before an outcome. ``kept`` reads the pages that
-    are parsed again; None: none is."""
+    """Records of a task that a worker reads or writes before an outcome is committed. ``starts``
+    records the parts of a start; None: nothing is recorded before an outcome. ``kept`` reads the
+    pages that are parsed again; None: there are none."""
 
     starts: StartRuns | None = None
     kept: KeptPages | None = None
@@ -61,9 +61,8 @@ NO_RECORDS = Records()
 
 
 class Reparsing:
-    """Those of one worker. ``records``: without kept pages and starts, nothing
-    is parsed. ``mark`` is that of Callbacks, ``failed`` that of
-    RequestRunner."""
+    """Reparses kept pages of one worker. ``records``: without kept pages and starts, none is
+    parsed. ``mark``: as of Callbacks, ``failed``: as of RequestRunner."""
 
     def __init__(
         self,
@@ -84,7 +83,7 @@ class Reparsing:
         self._failed = failed
         self._usage = UsageSignals(user_agent)
         self._classifier = ResponseClassifier(callbacks)
-        # task -> what it parses, and priority
+        # task -> pages that it parses, and priority
         self._known: BoundedDict[int, tuple[Reparse, int]] = BoundedDict(MAX_TASKS)
 
     async def run(self, outcome: Outcome, alone: bool, call: Call) -> Outcome:
@@ -211,7 +210,7 @@ class Reparsing:
     async def _judged(
         self, outcome: Outcome, crawl: TaskCrawl, request: Request, response: Response
     ) -> Response:
-        """What is_blocked of today says. Raises FetchError and JudgementFailed."""
+        """The response as today's is_blocked judges it. Raises FetchError, JudgementFailed."""
 
         async def kept(fetch: CrawlFetch) -> Response:
             return response
@@ -227,7 +226,7 @@ class Reparsing:
     async def _changed(
         self, outcome: Outcome, crawl: TaskCrawl, request: Request, response: Response
     ) -> Response:
-        """What the middlewares make of a page that was kept as it was before they changed it.
+        """Returns the response as the middlewares change a page that was kept before they did.
         Raises FetchError and MiddlewareFailed."""
 
         async def kept(asked: Request) -> Response:
@@ -235,7 +234,7 @@ class Reparsing:
 
         assert crawl.middlewares is not None
         watch = MiddlewareWatch(self._callbacks, outcome.rid, crawl.spec.spider)
-        asked = Request.decode(request.encode())  # what they change of it was for the fetch
+        asked = Request.decode(request.encode())  # their changes of it were for the fetch
         return await crawl.middlewares.fetch(asked, kept, watch)
 
     async def _answer(
@@ -246,8 +245,8 @@ class Reparsing:
         error: FetchError,
         call: Call,
     ) -> None:
-        """The page is an error by today's code. If it was one before, what its errback yields
-        takes the place of what that yielded then; if not, everything stays as it is."""
+        """Handles a page that is an error by today's code. If it was one before, its errback's new
+        results replace the old ones; if not, everything stays as it is."""
         assert outcome.results.source is not None
         if not outcome.results.source.failed:
             outcome.end(Verdict.ERROR, reason_of(error), trim(str(error)))
@@ -259,7 +258,7 @@ class Reparsing:
 
 
 def _unread(outcome: Outcome, page: SourcePage) -> Outcome:
-    """Its body cannot be read, or not yet."""
+    """Ends a page whose body cannot be read, or not yet."""
     if page.elsewhere:  # a node may take minutes to upload it, which is no attempt
         return outcome.end(Verdict.DEFER, "store", page.problem, UPLOAD_MS)
     if page.again and outcome.attempts < STORE_TRIES:

@@ -74,7 +74,7 @@ PIPELINES = "pipelines"  # the name that async pipelines have in place of a call
 class RequestRunner:
     """Runs requests of any task. Use it from one event loop.
 
-    ``version`` is that of the code of the spiders that ``source`` makes."""
+    ``version``: of the spiders' code that ``source`` uses."""
 
     def __init__(
         self,
@@ -91,9 +91,8 @@ class RequestRunner:
         renders: RenderSource | None = None,
         records: Records = NO_RECORDS,
     ) -> None:
-        """``mark`` and ``on_slow`` are those of Callbacks; ``sources`` and ``reports`` those of
-        Stages, ``renders`` that of Rendering. ``failed`` is called with what authors' code
-        raised."""
+        """``mark`` and ``on_slow``: as of Callbacks; ``sources`` and ``reports``: as of Stages,
+        ``renders``: as of Rendering. ``failed`` is called with errors of authors' code."""
         self._settings = settings
         self._source = source
         self._version = version
@@ -240,7 +239,7 @@ class RequestRunner:
         refused = outcome.fetch.signal[0] == REFUSED and isinstance(error, StatusError)
         outcome.fetch.retry_proxy = outcome.fetch.via is not None and outcome.fetch.via.of_pool
         outcome.fetch.retry_proxy &= refusals + 1 < PROXY_RETRIES.get(outcome.fetch.signal[0], 0)
-        if outcome.fetch.retry_proxy:  # that proxy rests, and another one is tried at once
+        if outcome.fetch.retry_proxy:  # that proxy rests, and another is tried at once
             return outcome.end(Verdict.RELEASE, error.reason, str(error))
         if refused and refusals + 1 < REFUSALS:  # its host rests, and then it goes first
             asked = max(0, round(outcome.fetch.signal[1]))
@@ -277,7 +276,7 @@ class RequestRunner:
         *,
         alone: bool = False,
     ) -> Outcome:
-        """Runs start (got None), callback, errback or closed and collects what it yields."""
+        """Runs start (got None), callback, errback or closed and collects its results."""
         name, run, response = called(crawl, request, got, again=outcome.results.source is not None)
         if outcome.results.earlier is not None:
             run = again(outcome.results.earlier)
@@ -318,7 +317,7 @@ class RequestRunner:
             if isinstance(error, FileGone) and error.sha256 in files:
                 return outcome.end(Verdict.DEFER, FILE_GONE, str(error), delay=REFETCH)
             if isinstance(got, Response) and isinstance(error, FetchError) and error.of_page:
-                release_page(got)  # the errback may fetch another one
+                release_page(got)  # the errback may fetch another page
                 outcome.end(Verdict.ERROR).verdict = Verdict.DONE  # as if its fetch had failed
                 return await self._fail(outcome, crawl, request, error, 0)
             outcome.end(Verdict.ERROR).results.failure = error, "callback"
@@ -331,8 +330,8 @@ class RequestRunner:
 
     async def _run_step(self, keeps: Outcome | None, call: Call) -> str | None:
         """Runs a callback. Returns the reason for which it closes the task, "" if it does not.
-        Raises what it raises; if there is an outcome that ``keeps`` what it has yielded, that gets
-        it as its failure, and None is returned."""
+        Raises its errors; if there is an outcome that ``keeps`` its results, the outcome gets the
+        error as its failure, and None is returned."""
         try:
             await self.callbacks.run(call)
         except CloseTask as close:

@@ -1,4 +1,4 @@
-"""Worker: a forked process with an event loop, in which many requests run, and a commit thread."""
+"""Worker: a forked process with an event loop, where many requests run, and a commit thread."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ log = logging.getLogger(__name__)
 REPORT_EVERY = 0.004  # seconds; reports within that time are sent as one message
 BUSY_REPORT_EVERY = 0.01  # seconds; a busy worker usually has enough to do until then
 BEAT_EVERY = 1.0  # seconds
-COLLECT_AFTER = 10_000  # new containers, those of some 40 pages; by default, of three
-IDLE_SECONDS = 60.0  # seconds after which a worker lets go of a spider that wants to know
+COLLECT_AFTER = 10_000  # new containers, of some 40 pages; by default, of three
+IDLE_SECONDS = 60.0  # seconds after which a worker closes a spider that has a hook for it
 PARSERS_EVERY = 0.2  # seconds
-COMMIT_SECONDS = 2.0  # for what has ended when a worker has to exit
+COMMIT_SECONDS = 2.0  # for ended requests when a worker has to exit
 BUSY_SHARE = 0.4  # share of one processor from which a worker counts as busy
 
 
@@ -148,7 +148,7 @@ class Worker:
         parsers_watch.cancel()
 
     def _assemble(self) -> None:
-        """Makes the parts of the worker, none of which has begun."""
+        """Makes the parts of the worker, without starting them."""
         self._frontier = self._services.frontier()
         ledger = self._ledger = self._services.ledger()
         replay = CacheReplay.of(self._settings)
@@ -222,10 +222,10 @@ class Worker:
                     case Retire():
                         self._end.set()
         except ChannelClosed:
-            os._exit(1)  # the master is dead: its successor replays what we hold
+            os._exit(1)  # the master is dead: its successor replays our requests
         except Exception:
             log.exception("a message from the master cannot be read")
-            os._exit(1)  # the master gives back what we hold
+            os._exit(1)  # the master returns our requests to the queue
 
     def _start(self, requests: list[Claimed], views: dict[int, TaskView]) -> None:
         for claimed in requests:
@@ -276,7 +276,7 @@ class Worker:
             self._loop.call_soon(self._report)
 
     def _on_settled(self, rids: list[bytes]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody needs it
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so it is not needed
             self._loop.call_soon_threadsafe(self._add_settled, rids)
 
     def _add_settled(self, rids: list[bytes]) -> None:
@@ -312,7 +312,7 @@ class Worker:
             then, used = now, total
             if rid := self._runner.callbacks.overdue():
                 log.error("the callback of request %s does not end; the worker exits", rid.hex())
-                os._exit(1)  # the master gives back what we hold
+                os._exit(1)  # the master returns our requests to the queue
             memory = process.memory_info().rss
             self._send(Beat(memory, self._committer.waits, stuck=parsers.stuck()))
             self._committer.confirm()
@@ -337,7 +337,7 @@ class Worker:
                 end = self._loop.time() + COMMIT_SECONDS
                 while self._committer.held and self._loop.time() < end:
                     await asyncio.sleep(0.05)  # or its page counts as one that kills
-                os._exit(1)  # the master gives back what we hold
+                os._exit(1)  # the master returns our requests to the queue
 
     def _worth_waiting_for(self) -> int:
         """Outcomes to wait for. Large batches are cheaper, which matters when the worker is busy.
@@ -360,7 +360,7 @@ class Worker:
     # -- end --------------------------------------------------------------------------------------
 
     async def _finish(self) -> None:
-        """Completes what runs within the grace time, gives the rest back, and writes everything."""
+        """Completes running requests within the grace time, returns the rest, writes everything."""
         faults.at("drain.begin")
         if self._running:
             await asyncio.wait(self._running, timeout=self._settings.grace)

@@ -28,7 +28,7 @@ from crawlservice.accounts.journal import by, record
 from crawlservice.admin.exports.form import CONDITIONS, PARTS, ExportForm
 from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.lookups import DeclaredLookups
-from crawlservice.display import badge, label_chips, moment, pretty, task_link
+from crawlservice.display import badge, label_chips, moment, readable, task_link
 from crawlservice.exports import changes
 from crawlservice.exports.errors import BadExport
 from crawlservice.exports.source import left, state_of, with_newest
@@ -42,7 +42,7 @@ STATES = {
     "removed": (_("removed from the file"), "muted"),
 }
 CONTROL = "admin/crawlservice/export/control.html"
-SECRET = "admin/crawlservice/export/secret.html"
+SECRET = "admin/crawlservice/secret.html"
 
 DEFINED = ("name", "what", "begin", "spider", "task", "labels", "usage", "chosen", "kind")
 PROGRESS = (
@@ -165,9 +165,14 @@ class ExportAdmin(DeclaredLookups):
         if not (secret := getattr(request, "made_secret", "")):
             answer: HttpResponse = super().response_add(request, obj, post_url_continue)
             return answer
-        title = _("Secret of the export")
-        context = {**self.admin_site.each_context(request), "title": title}
-        page = TemplateResponse(request, SECRET, {**context, "export": obj, "secret": secret})
+        context = {
+            **self.admin_site.each_context(request),
+            "title": _("Secret of the export {name}").format(name=obj.name),
+            "secret": secret,
+            "note": _("With it the receiver verifies that a message comes from this service."),
+            "back": reverse("admin:crawlservice_export_change", args=[obj.pk]),
+        }
+        page = TemplateResponse(request, SECRET, context)
         page["Cache-Control"] = "no-store"
         return page
 
@@ -191,7 +196,7 @@ class ExportAdmin(DeclaredLookups):
         return format_html(" ".join(["{}"] * len(found)), *found)
 
     place = column(place_of, "target", _("target"))
-    shown_target = column(pretty, "target", _("target"))
+    shown_target = column(readable, "target", _("target"))
 
     @admin.display(description=_("position"), ordering="position")
     def reached(self, export: Export) -> str:

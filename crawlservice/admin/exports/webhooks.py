@@ -171,11 +171,12 @@ class WebhookAdmin(Owner):
     def _show_secret(self, request: HttpRequest, webhook: Webhook) -> HttpResponse:
         context = {
             **self.admin_site.each_context(request),
-            "title": _("Secret of the webhook"),
-            "webhook": webhook,
+            "title": _("Secret of the webhook {name}").format(name=webhook.name),
             "secret": unseal(webhook.sealed_secret),
+            "note": _("With it the receiver verifies that a message comes from this service."),
+            "back": reverse("admin:crawlservice_webhook_change", args=[webhook.pk]),
         }
-        page = TemplateResponse(request, "admin/crawlservice/webhook/secret.html", context)
+        page = TemplateResponse(request, "admin/crawlservice/secret.html", context)
         page["Cache-Control"] = "no-store"
         return page
 

@@ -203,7 +203,7 @@ def _now(request: HttpRequest, host: Host) -> dict[str, Any]:
         "shares": shares(host),
         "rules": [(rule_of(name).label, value) for name, value in host.gates.items()],
         "tasks": [
-            (task, ready[pk], {"delay": limits_as_written(task).get("delay")})
+            (task, ready[pk], limits_as_written(task).get("delay"))
             for pk, task in sorted(tasks.items())
         ],
         "buttons": _buttons(found) if may_order(request.user) else (),

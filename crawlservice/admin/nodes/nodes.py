@@ -27,7 +27,7 @@ from crawlservice.admin.parts.live import SPAN_NAMES, SPANS, part
 from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.alerts import dashboard_summary
 from crawlservice.display import CODE_STATES, condition_badge, laid_out, marked
-from crawlservice.models import Generation
+from crawlservice.models import Generation, Task
 from crawlservice.monitoring import charts, lives, nodes, overview
 from crawlservice.monitoring.nodes import Node
 
@@ -229,6 +229,7 @@ def page(site: AdminSite, request: HttpRequest) -> HttpResponse:
         **site.each_context(request),
         "title": _("Dashboard"),
         "spans": SPAN_NAMES,
+        "first": not Task.objects.exists(),
         "is_fullwidth": "1",
         **_now(),
     }

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 from django import forms
 from django.core.exceptions import ValidationError
 from django.template.loader import render_to_string
@@ -20,6 +19,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from crawlframe.errors import ArgumentError
 from crawlframe.spider.politeness_bounds import bounds
+from crawlframe.spider.setting_tables import flat, nested
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.accounts.roles import User
 from crawlservice.admin.parts.argument_form import input_field, show, text_of
@@ -36,7 +36,7 @@ def setting_fields(
 ) -> dict[str, forms.Field]:
     """A field for each setting that the user may change; an empty one leaves the spider's.
     ``given`` are initial values."""
-    known, own = overrides.schema(), msgspec.structs.asdict(info.settings)
+    known, own, given = overrides.schema(), info.settings.by_part(), flat(given)
     limits = {} if overrides.may_be_rough(user) else bounds(info.settings)
     fields: dict[str, forms.Field] = {}
     for name, kind in known["properties"].items():
@@ -46,9 +46,9 @@ def setting_fields(
         field = input_field(kind, known, False)
         what = accepted(kind, known)
         value = own[name]
-        if value is not msgspec.UNSET and value is not None:
+        if value is not None:
             value = int(value) if isinstance(value, float) and value.is_integer() else value
-            what += _("; the spider: {value}").format(value=text_of(msgspec.to_builtins(value)))
+            what += _("; the spider: {value}").format(value=text_of(value))
         if bound is not None and bound.value != ():
             what += "; " + overrides.words_of(bound)
         field.label, field.help_text = name, escape(what)
@@ -68,7 +68,7 @@ def read_settings(cleaned: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
                 given[name] = overrides.read(name, text)
             except ArgumentError as error:
                 wrong[name] = str(error)
-    return given, wrong
+    return nested(given), wrong
 
 
 def clean_settings(

@@ -19,7 +19,7 @@ from unfold.contrib.filters.admin import RangeDateFilter
 from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.admin.parts.recent import RECENT_ROWS
-from crawlservice.display import moment, pretty, task_link
+from crawlservice.display import moment, readable, task_link
 from crawlservice.models import Action
 from crawlservice.templatetags.crawls import WHO, pairs, register
 
@@ -212,4 +212,4 @@ class ActionAdmin(ReadOnly):
 
     @admin.display(description=_("detail"))
     def shown_detail(self, action: Action) -> SafeString:
-        return pretty({key: value for key, value in action.detail.items() if key not in WHO})
+        return readable({key: value for key, value in action.detail.items() if key not in WHO})

@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
@@ -121,14 +122,16 @@ class TokenAdmin(DeclaredLookups):
         self, request: HttpRequest, obj: Token, post_url_continue: Any = None
     ) -> HttpResponse:
         """The only page that shows the token; neither server nor browser stores it."""
+        address = request.build_absolute_uri(reverse("api:list_tasks"))
         context = {
             **self.admin_site.each_context(request),
-            "title": _("The new token"),
-            "opts": self.opts,
-            "token": obj,
+            "title": _("The new token {name}").format(name=obj.name),
             "secret": obj.secret,  # type: ignore[attr-defined]
+            "note": _("A program sends it with each request:"),
+            "example": f'curl -H "Authorization: Bearer $TOKEN" {address}',
+            "back": reverse("admin:crawlservice_token_changelist"),
         }
-        return TemplateResponse(request, "admin/crawlservice/token/shown_once.html", context)
+        return TemplateResponse(request, "admin/crawlservice/secret.html", context)
 
     @admin.action(description=_("Revoke"), permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[Token]) -> None:

@@ -26,12 +26,11 @@ from unfold.decorators import action
 from crawlframe.errors import CrawlframeError
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.accounts.journal import by, record
-from crawlservice.admin.parts.argument_form import text_of
 from crawlservice.admin.parts.columns import Owner, column
 from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.schedules.form import form_for
-from crawlservice.admin.spiders.runs import all_runs, in_zone, latest_runs, outcome_badge, zone_of
-from crawlservice.display import task_link
+from crawlservice.admin.spiders.runs import all_runs, latest_runs, outcome_badge, zone_of
+from crawlservice.display import moment, readable, task_link
 from crawlservice.models import DisabledSpider, Run, Schedule
 from crawlservice.scheduling import schedules
 from crawlservice.scheduling.timing import BadTiming, Timing, in_words
@@ -39,7 +38,6 @@ from crawlservice.tasks import submit
 
 TIMES = "admin/crawlservice/schedule/times.html"
 CHOICE = "admin/crawlservice/schedule/choice.html"
-ARGUMENTS = "admin/crawlservice/schedule/arguments.html"
 SHOWN_TIMES = 5
 TIMING = ("cron", "every", "timezone", "enabled")
 
@@ -174,7 +172,7 @@ class ScheduleAdmin(Owner):
             return gettext("skipped: the spider is disabled")
         if schedule.next_at is None:
             return "-"
-        return in_zone(schedule.next_at, zone_of(schedule))
+        return moment(schedule.next_at, zone_of(schedule))
 
     @admin.display(description=_("last outcome"))
     def last_run(self, schedule: Schedule) -> SafeString | str:
@@ -185,8 +183,7 @@ class ScheduleAdmin(Owner):
 
     @admin.display(description=_("arguments"))
     def told_arguments(self, schedule: Schedule) -> SafeString | str:
-        given = {name: text_of(value) for name, value in sorted(schedule.arguments.items())}
-        return render_to_string(ARGUMENTS, {"given": given}) if given else "-"
+        return readable(schedule.shown_arguments) if schedule.arguments else "-"
 
     @admin.display(description=_("next times"))
     def next_times(self, schedule: Schedule) -> SafeString:
@@ -215,7 +212,7 @@ class ScheduleAdmin(Owner):
         except BadTiming as error:
             return render(request, TIMES, {"problem": error})
         found = islice(timing.all_after(datetime.now(UTC)), SHOWN_TIMES)
-        times = [in_zone(due, timing.zone) for due in found]
+        times = [moment(due, timing.zone) for due in found]
         words = in_words(timing.cron, timing.every)
         return render(request, TIMES, {"words": words, "times": times})
 
@@ -285,4 +282,4 @@ def _upcoming(schedule: Schedule) -> dict[str, Any]:
     except BadTiming as error:
         return {"problem": error}
     words = in_words(schedule.cron, schedule.every)
-    return {"words": words, "times": [in_zone(due, zone_of(schedule)) for due in found]}
+    return {"words": words, "times": [moment(due, zone_of(schedule)) for due in found]}

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.contrib import admin
 from django.urls import reverse
-from django.utils.formats import date_format
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.admin.parts.recent import RecentLabel
-from crawlservice.display import badge, outcome_of, task_link
+from crawlservice.display import badge, moment, outcome_of, task_link
 from crawlservice.models import Run, Schedule
 
 MAX_RUNS = 10
@@ -52,19 +49,13 @@ class RunAdmin(ReadOnly):
     fields = ("schedule", "due", "shown_outcome", "shown_task", "ended_as", "problem", "created_at")
 
     @admin.display(description=_("due at"))
-    def due(self, run: Run) -> SafeString:
-        return in_zone(run.due_at, zone_of(run.schedule))
+    def due(self, run: Run) -> SafeString | str:
+        return moment(run.due_at, zone_of(run.schedule))
 
     shown_outcome = column(outcome_badge, "outcome", _("outcome"))
     shown_task = column(task_link, "task_id", _("task"))
     ended_as = column(outcome_of, "task", _("state of the task"))
     deferred = NOT_SHOWN
-
-
-def in_zone(moment: datetime, zone: ZoneInfo) -> SafeString:
-    """A time in the given zone, on one line."""
-    text = date_format(moment.astimezone(zone), "D Y-m-d H:i:s T")
-    return format_html('<span class="cf-time">{}</span>', text)
 
 
 def zone_of(schedule: Schedule) -> ZoneInfo:
@@ -81,7 +72,7 @@ def latest_runs(schedule: int) -> dict[str, Any]:
     latest = runs.defer(*NOT_SHOWN).order_by("-due_at")[:MAX_RUNS]
     rows = [
         [
-            in_zone(run.due_at, zone_of(run.schedule)),
+            moment(run.due_at, zone_of(run.schedule)),
             outcome_badge(run.outcome),
             task_link(run.task_id),
             outcome_of(run.task),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.contrib import messages
@@ -19,11 +19,15 @@ from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by
 from crawlservice.accounts.roles import may_submit
 from crawlservice.admin.parts.live import part
-from crawlservice.admin.spiders.runs import in_zone, zone_of
-from crawlservice.models import MAX_REASON, Schedule
+from crawlservice.admin.spiders.runs import zone_of
+from crawlservice.config import effective
+from crawlservice.display import moment
+from crawlservice.hosts.host_labels import wait_of
+from crawlservice.models import MAX_REASON, Schedule, Task
 from crawlservice.scheduling.timing import in_words
 from crawlservice.tasks import spider_runs, spider_switch
 from crawlservice.tasks.progress import rendering
+from crawlservice.tasks.progress.progress import read
 from crawlservice.tasks.results import error_groups
 from crawlservice.tasks.spider_runs import SpiderRun
 
@@ -71,6 +75,7 @@ def index(site: AdminSite, request: HttpRequest) -> HttpResponse:
         "is_fullwidth": "1",
         "spiders": found.found,
         "complete": found.complete,
+        "waits": _waits(spider.last for spider in found.found if spider.last),
     }
     return TemplateResponse(request, "admin/crawlservice/spiders.html", context)
 
@@ -90,7 +95,9 @@ def page(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
         "title": _("Spider {name}").format(name=name),
         "is_fullwidth": "1",
         "spider": spider,
+        "own_settings": spider.info and effective.changed(effective.of_spider(spider.info)),
         "runs": runs,
+        "waits": _waits(Task.objects.filter(pk__in=[r.task for r in runs if r.seconds is None])),
         "covered": _covered(runs),
         "groups": error_groups.latest(spider=name, count=ERRORS).groups,
         "templates": (templates or [])[:TEMPLATES],
@@ -132,6 +139,11 @@ def _switch(request: HttpRequest, name: str) -> HttpResponse:
     return HttpResponseRedirect(reverse("admin:spider", args=[name]))
 
 
+def _waits(tasks: Iterable[Task]) -> dict[int, str]:
+    """Why nothing of a task is fetched now, by its number, for tasks of which that is so."""
+    return {known.task.pk: wait_of(known.wait) for known in read(tasks) if known.wait}
+
+
 def _covered(runs: Sequence[SpiderRun]) -> dict[str, str]:
     """The chart of the coverage: its series, their labels and colours, each separated by bars."""
     names = spider_runs.covered_fields(runs)
@@ -149,7 +161,7 @@ def _schedules(name: str) -> list[dict[str, Any]]:
         {
             "row": row,
             "when": f"{in_words(row.cron, row.every)} ({row.timezone})",
-            "next": in_zone(row.next_at, zone_of(row)) if row.enabled and row.next_at else "",
+            "next": moment(row.next_at, zone_of(row)) if row.enabled and row.next_at else "",
         }
         for row in rows
     ]

@@ -1,37 +1,28 @@
-"""The page that shows the items of a task as a table, and its download. All of its state is in the
-URL."""
+"""The tab that shows the items of a task as a table, and what its download has. All of its state
+is in the URL."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from django.contrib import messages
 from django.contrib.admin import AdminSite
 from django.core.exceptions import PermissionDenied
-from django.http import (
-    Http404,
-    HttpRequest,
-    HttpResponse,
-    HttpResponseBase,
-    HttpResponseRedirect,
-    QueryDict,
-    StreamingHttpResponse,
-)
+from django.http import HttpRequest, HttpResponseBase, QueryDict
 from django.shortcuts import get_object_or_404
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import NoReverseMatch, URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
-from crawlframe.errors import CrawlframeError
 from crawlservice.admin.parts.keyset import row_number
-from crawlservice.admin.parts.steering import note
-from crawlservice.models import Task
+from crawlservice.admin.tasks.request_page import picture_of
+from crawlservice.display import in_words, link_to
+from crawlservice.models import Item, PageFile, Task
 from crawlservice.tasks.results import export
-from crawlservice.tasks.results.item_filter import BadItemFilter, ItemFilter, is_empty, text_of
+from crawlservice.tasks.results.item_filter import BadItemFilter, ItemFilter, is_empty
 from crawlservice.tasks.results.item_table import (
     Column,
     ItemRow,
@@ -41,6 +32,7 @@ from crawlservice.tasks.results.item_table import (
     latest,
     shown,
 )
+from crawlservice.templatetags.crawls import register
 
 ROWS = 50  # of one page
 CELL = 200  # characters of a cell
@@ -53,7 +45,7 @@ WORDS = (
     ("min", _("is at least")),
     ("max", _("is at most")),
 )
-CONTENT_TYPE = "application/octet-stream"
+PICTURES = ("image/jpeg", "image/png")  # that are shown: what else sites send may be harmful
 
 
 class ItemTableView(NamedTuple):
@@ -105,32 +97,22 @@ class Head(NamedTuple):
 
 
 def urls(site: AdminSite) -> list[URLPattern]:
-    name = "crawlservice_task_{}".format
-
-    @require_safe
-    def shown_page(request: HttpRequest, pk: int) -> HttpResponse:
-        return page(site, request, pk)
-
-    return [
-        path("<int:pk>/table/", site.admin_view(shown_page), name=name("table")),
-        path(
-            "<int:pk>/table/<slug:suffix>/", site.admin_view(download), name=name("table_download")
-        ),
-    ]
+    place = "<int:pk>/items/<int:item>/<slug:sha256>/"
+    return [path(place, site.admin_view(picture), name="crawlservice_task_picture")]
 
 
-def task_of(request: HttpRequest, pk: int) -> Task:
+def task_of(request: HttpRequest, pk: int | str, permission: str = "view_task") -> Task:
     """Raises PermissionDenied and Http404."""
-    if not request.user.has_perm("crawlservice.view_item"):
+    if not request.user.has_perms(["crawlservice.view_task", f"crawlservice.{permission}"]):
         raise PermissionDenied
-    if row_number(pk) is None:
-        raise Http404
-    return get_object_or_404(Task.objects.defer("seeds"), pk=pk)
+    rows = Task.objects.defer("seeds").select_related("user")
+    return get_object_or_404(rows, pk=row_number(pk))
 
 
-def page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
-    task, view = task_of(request, pk), ItemTableView.of(request.GET)
-    window = latest(pk, view.before)
+def shown_tab(request: HttpRequest, task: Task) -> dict[str, Any]:
+    """The context of the template."""
+    view = ItemTableView.of(request.GET)
+    window = latest(task.pk, view.before)
     known = columns(window.rows)
     if {one.name for one in known} <= {*view.chosen}:
         view = view._replace(chosen=[])  # as all boxes of the form are checked at first
@@ -138,18 +120,15 @@ def page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
     found = arranged(window.rows, view.filters, view.sort)
     pages = max(1, -(-len(found) // ROWS))
     number = min(view.page, pages)
-    context: dict[str, Any] = {
-        **site.each_context(request),
-        "title": _("Items of {task}").format(task=task),
-        "opts": Task._meta,
-        "is_fullwidth": "1",
-        "task": task,
+    rows = found[(number - 1) * ROWS : number * ROWS]
+    return {
         "view": view,
+        "filters": [*view.filters, ItemFilter("", "is", "")],
         "window": window,
-        "known": known,
+        "columns": known,
         "chosen": {one.name for one in chosen},
         "heads": [_head(view, one, len(window.rows)) for one in chosen],
-        "rows": [_cells(row, chosen) for row in found[(number - 1) * ROWS : number * ROWS]],
+        "rows": [_cells(task, row, chosen) for row in rows],
         "found": len(found),
         "number": number,
         "pages": pages,
@@ -159,7 +138,15 @@ def page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
         "query": view.query(page=1),
         **_turns(view, window, number, pages),
     }
-    return TemplateResponse(request, "admin/crawlservice/item_table.html", context)
+
+
+@require_safe
+def picture(request: HttpRequest, pk: int, item: int, sha256: str) -> HttpResponseBase:
+    """A picture that the page of an item has saved."""
+    task_of(request, pk, "view_item")
+    task_of(request, pk, "view_page")
+    rid = get_object_or_404(Item.objects.only("rid"), pk=item, task=pk).rid
+    return picture_of(PageFile.objects.filter(rid=rid), sha256)
 
 
 def _head(view: ItemTableView, column: Column, rows: int) -> Head:
@@ -169,15 +156,31 @@ def _head(view: ItemTableView, column: Column, rows: int) -> Head:
     return Head(column, 100 * column.empty / max(1, rows), view.query(sort=to), mark)
 
 
-def _cells(row: ItemRow, chosen: list[Column]) -> tuple[int, list[str]]:
-    return row.number, [cell(row.data.get(one.name)) for one in chosen]
+def _cells(task: Task, row: ItemRow, chosen: list[Column]) -> tuple[int, list[SafeString | str]]:
+    values = (row.data.get(one.name) for one in chosen)
+    return row.number, [_picture(task, row, value) or cell(value) for value in values]
 
 
-def cell(value: Any) -> str:
+def _picture(task: Task, row: ItemRow, value: Any) -> SafeString | str:
+    """The value of a field, if it is a saved picture."""
+    if not isinstance(value, dict) or value.get("media_type") not in PICTURES:
+        return ""
+    try:
+        place = reverse(
+            "admin:crawlservice_task_picture", args=[task.pk, row.number, value["sha256"]]
+        )
+    except (KeyError, NoReverseMatch):  # an object of the spider's own
+        return ""
+    text = '<a href="{0}"><img class="cf-thumb" src="{0}" alt="{1}" loading="lazy"></a>'
+    return format_html(text, place, value.get("url") or value["sha256"])
+
+
+@register.filter
+def cell(value: Any) -> SafeString | str:
     if is_empty(value):
         return ""
-    text = text_of(value)
-    return text if len(text) <= CELL else f"{text[: CELL - 1]}…"
+    text = in_words(value)
+    return link_to(text) if len(text) <= CELL else f"{text[: CELL - 1]}…"
 
 
 def _turns(view: ItemTableView, window: Window, number: int, pages: int) -> dict[str, str]:
@@ -191,36 +194,17 @@ def _turns(view: ItemTableView, window: Window, number: int, pages: int) -> dict
     }
 
 
-@require_safe
-def download(request: HttpRequest, pk: int, suffix: str) -> HttpResponseBase:
-    """What the page shows: the items that its filters mean, with its columns; sorted, those that
-    were looked at, otherwise all of the task."""
-    task, view = task_of(request, pk), ItemTableView.of(request.GET)
-    if f".{suffix}" not in export.FORMATS:
-        raise Http404
+def chosen_rows(request: HttpRequest, task: Task) -> Callable[[], Iterator[list[Any]]]:
+    """The items that the filters mean, with the chosen columns; sorted, those that were looked at,
+    otherwise all of the task. Raises BadItemFilter."""
+    view = ItemTableView.of(request.GET)
+    if view.problems:
+        raise BadItemFilter(view.problems[0])
     chunks = export.Items(task).chunks
     if view.sort:
-        rows = arranged(latest(pk, view.before).rows, (), view.sort)
+        rows = arranged(latest(task.pk, view.before).rows, (), view.sort)
 
         def chunks() -> Iterator[list[Any]]:
             yield [row.data for row in rows]
 
-    try:
-        if view.problems:
-            raise BadItemFilter(view.problems[0])
-        pieces = export.stream_chunks(shown(chunks, view.filters, view.chosen), f".{suffix}")
-    except CrawlframeError as error:
-        messages.error(request, str(error))
-        place = reverse("admin:crawlservice_task_table", args=[pk])
-        return HttpResponseRedirect(place + view.query())
-    note(request, "export", task, format=suffix, table=view.query().removeprefix("?"))
-    return file(pieces, f"task-{pk}-table.{suffix}")
-
-
-def file(pieces: Iterator[bytes], name: str) -> HttpResponseBase:
-    safe = re.sub(r"[^\w.-]", "_", name)
-    return StreamingHttpResponse(
-        pieces,
-        content_type=CONTENT_TYPE,
-        headers={"Content-Disposition": f'attachment; filename="{safe}"'},
-    )
+    return shown(chunks, view.filters, view.chosen)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +20,7 @@ from crawlservice.admin.parts.created import Created
 from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.admin.parts.recent import RecentLabel, RecentSpider, RecentTask, RecentVersion
 from crawlservice.admin.parts.search import SearchedList, latest
-from crawlservice.display import pretty, task_link
+from crawlservice.display import in_words, readable, task_link
 from crawlservice.models import Item, Page, PageFile
 
 ITEM_CHARS = 160  # characters of an item in the list
@@ -65,17 +64,17 @@ class ItemAdmin(ReadOnly):
 
     @admin.display(description=_("task"))
     def task_number(self, item: Item) -> SafeString | str:
-        table = reverse("admin:crawlservice_task_table", args=[item.task_id])
+        table = reverse("admin:crawlservice_task_items", args=[item.task_id])
         return format_html(
             '{} <a class="cf-link" href="{}">{}</a>', task_link(item.task_id), table, _("table")
         )
 
     @admin.display(description=_("data"))
     def short(self, item: Item) -> str:
-        text = json.dumps(item.data, ensure_ascii=False)
+        text = in_words(item.data)
         return text if len(text) <= ITEM_CHARS else f"{text[: ITEM_CHARS - 1]}…"
 
-    shown_data = column(pretty, "data", _("data"))
+    shown_data = column(readable, "data", _("data"))
 
     @admin.display(description=_("page"))
     def page(self, item: Item) -> SafeString | str:

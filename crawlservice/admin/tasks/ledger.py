@@ -32,7 +32,7 @@ from crawlservice.admin.parts.recent import (
 from crawlservice.admin.parts.search import UrlRows
 from crawlservice.admin.parts.steering import retry_some
 from crawlservice.admin.tasks import request_page as requestpage
-from crawlservice.display import moment, pretty, reason_words, state_badge, task_link
+from crawlservice.display import moment, readable, reason_words, state_badge, task_link
 from crawlservice.models import Era, Event, Page, Task
 
 
@@ -105,7 +105,7 @@ class EventAdmin(ReadOnly):
 
     @admin.display(description=_("detail"))
     def shown_detail(self, event: Event) -> SafeString | str:
-        return pretty(event.detail) if event.detail else "-"
+        return readable(event.detail) if event.detail else "-"
 
     @admin.display(description=_("kind"))
     def shown_kind(self, event: Event) -> SafeString:

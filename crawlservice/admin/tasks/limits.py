@@ -16,7 +16,7 @@ from crawlservice.accounts.roles import may_steer
 from crawlservice.admin.hosts.order_form import LimitsForm
 from crawlservice.admin.parts.form_page import form_page
 from crawlservice.models import Task
-from crawlservice.tasks.limits import AUTO, change_limits
+from crawlservice.tasks.limits import change_limits
 from crawlservice.tasks.stored_limits import limits_as_written
 
 CHANGEABLE = (Task.State.RUNNING, Task.State.PAUSED)
@@ -53,6 +53,4 @@ def _change(request: HttpRequest, task: Task, form: LimitsForm) -> None:
 def _present(task: Task) -> dict[str, Any]:
     """The limits as they are now."""
     known = limits_as_written(task)
-    if known.get("adaptive"):
-        known["delay"] = AUTO
     return {name: known.get(name, 0) for name in LimitsForm.base_fields}

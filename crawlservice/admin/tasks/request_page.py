@@ -9,6 +9,7 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.admin import AdminSite
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
@@ -83,9 +84,13 @@ def picture(request: HttpRequest, pk: int, sha256: str) -> HttpResponseBase:
     """A picture that the browser took of the page."""
     if not request.user.has_perm("crawlservice.view_page"):
         raise PermissionDenied
-    rows = PageFile.objects.select_related("file").filter(rid=_row(pk).rid, kind__in=download.SHOWN)
+    return picture_of(PageFile.objects.filter(rid=_row(pk).rid, kind__in=download.SHOWN), sha256)
+
+
+def picture_of(rows: QuerySet[PageFile], sha256: str) -> HttpResponseBase:
+    """Raises Http404, also for what is no picture."""
     try:
-        shown = download.picture(get_object_or_404(rows, file=sha256))
+        shown = download.picture(get_object_or_404(rows.select_related("file"), file=sha256))
     except StoreError as error:
         raise Http404(str(error)) from None
     if shown is None:

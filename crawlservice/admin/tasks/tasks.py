@@ -12,7 +12,7 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.formats import date_format
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 from django.utils.translation import gettext
@@ -39,7 +39,7 @@ from crawlservice.tasks.removal import RemovalExtent, extent, remove
 from crawlservice.tasks.retry import ENDED
 from crawlservice.tasks.submit import SWEEP
 
-ERRORS = "state__exact=error"
+ERRORS = "&state__exact=error"
 MAX_DELETED_ROWS = 500_000  # rows deleted while a user waits for the page
 
 
@@ -76,6 +76,12 @@ def _changed(task: Task, name: str) -> SafeString | str:
     before = history.before
     change = change_since(now, getattr(before, name), before.task, same=history.same)
     return format_html("{} {}", f"{now:,}", change)
+
+
+def _rows_of(task: Task, model: str, shown: str, query: str = "") -> SafeString:
+    """A link to the pages or the items of a task."""
+    place = f"{reverse(f'admin:crawlservice_{model}_changelist')}?task={task.pk}{query}"
+    return format_html('<a class="cf-link" href="{}">{}</a>', place, shown)
 
 
 class Status(admin.SimpleListFilter):
@@ -119,7 +125,7 @@ class TaskAdmin(OwnPage):
     row_page: ClassVar[RowPage] = taskpage
     list_display = (
         "id", "spider", "shown_labels", "shown_state", "done", "errors", "left", "item_count",
-        "trend", "took", "rate", "submitted", "links",
+        "trend", "took", "rate", "submitted",
     )  # fmt: skip
     list_display_links = ("id", "spider")
     list_filter = (Status, RecentSpider, RecentLabel, RecentUser, Created, Rounds)
@@ -150,7 +156,7 @@ class TaskAdmin(OwnPage):
         whole = _("of {n}").format(n=f"{progress.na:,}")
         return format_html(
             '{} <span class="cf-second" title="{}">{}</span>',
-            f"{progress.nf:,}",
+            _rows_of(task, "page", f"{progress.nf:,}"),
             _("requests"),
             whole,
         )
@@ -170,11 +176,12 @@ class TaskAdmin(OwnPage):
 
     @admin.display(description=_("errors"))
     def errors(self, task: Task) -> SafeString | str:
-        return _changed(task, "errors")
+        shown = _changed(task, "errors")
+        return _rows_of(task, "page", shown, ERRORS) if _progress_of(task).errors else shown
 
     @admin.display(description=_("items"))
     def item_count(self, task: Task) -> SafeString | str:
-        return _changed(task, "items")
+        return _rows_of(task, "item", _changed(task, "items"))
 
     trend = column(sparkline, "history.items", _("last runs"))
 
@@ -187,15 +194,6 @@ class TaskAdmin(OwnPage):
     def rate(self, task: Task) -> str:
         progress = _progress_of(task)
         return f"{progress.worked / progress.age:,.1f}" if progress.age else "-"
-
-    @admin.display(description="")
-    def links(self, task: Task) -> SafeString:
-        pages = f"{reverse('admin:crawlservice_page_changelist')}?task={task.pk}"
-        items = f"{reverse('admin:crawlservice_item_changelist')}?task={task.pk}"
-        places = [(pages, _("pages")), (items, _("items"))]
-        if _progress_of(task).errors:
-            places.append((f"{pages}&{ERRORS}", _("errors")))
-        return format_html_join(" ", '<a class="cf-link" href="{}">{}</a>', places)
 
     # Ended tasks can be deleted; nobody edits any.
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
@@ -214,7 +212,7 @@ class TaskAdmin(OwnPage):
             kept.append(text.format(task=task, names=", ".join(names)))
         if sum(found) > MAX_DELETED_ROWS:
             text = gettext(
-                "Too many rows to delete from here. Use: python manage.py prune --task ID"
+                "Too many rows to delete from here. Use: python manage.py task prune --task ID"
             )
             kept.append(text)
         return [str(task) for task in chosen], counts, set(), kept

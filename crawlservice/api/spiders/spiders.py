@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-import msgspec
 from django.http import HttpRequest
 from ninja import Body, Path, Router
 from pydantic import BaseModel, Field
 
+from crawlframe.spider.setting_tables import nested
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
@@ -74,7 +74,7 @@ def list_spiders(request: HttpRequest) -> SpidersOut:
     names = sorted(known.keys() | last.keys() | off.keys())
     return SpidersOut(
         spiders=[
-            _out(name, known.get(name), name in now, off.get(name), last.get(name))
+            serialized(name, known.get(name), name in now, off.get(name), last.get(name))
             for name in names
         ]
     )
@@ -113,7 +113,7 @@ def _show(name: str) -> SpiderOut:
     last = runs.order_by("-pk").first()
     if info is None and off is None and last is None:
         raise ApiError(404, "unknown_spider", "no node has published a spider of this name")
-    return _out(name, info, name in now, off, last)
+    return serialized(name, info, name in now, off, last)
 
 
 def _disabled(off: DisabledSpider) -> DisabledOut:
@@ -121,19 +121,19 @@ def _disabled(off: DisabledSpider) -> DisabledOut:
     return DisabledOut(reason=off.reason, user=user, at=off.created_at)
 
 
-def _out(
+def serialized(
     name: str,
     info: SpiderInfo | None,
     published: bool,
     off: DisabledSpider | None,
     last: Task | None,
 ) -> SpiderOut:
-    settings = {} if info is None else masked_headers(msgspec.structs.asdict(info.settings))
+    settings = {} if info is None else masked_headers(nested(info.settings.by_part()))
     return SpiderOut(
         name=name,
         doc=info.doc if info else "",
         arguments=info.arguments if info else {},
-        settings={key: value for key, value in settings.items() if value is not msgspec.UNSET},
+        settings=settings,
         published=published,
         disabled=None if off is None else _disabled(off),
         last=last

@@ -9,9 +9,9 @@ from typing import Any
 
 from crawlframe.base.urls import normalise
 from crawlframe.errors import ArgumentError
-from crawlservice.cli.command import Command as ServiceCommand
+from crawlservice.cli.command import ServiceCommand
 from crawlservice.cli.crawl import Crawl
-from crawlservice.cli.terminal import add_labels, add_output, add_settings
+from crawlservice.cli.terminal import ASKED, add_arguments, add_labels, add_output, add_settings
 from crawlservice.tasks.arguments.spider_arguments import parse_pairs
 from crawlservice.tasks.labels import parse_all
 from crawlservice.tasks.overrides import parse_settings
@@ -25,11 +25,8 @@ class Command(ServiceCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("spider", help="its name; checkspiders lists them")
-        parser.add_argument(
-            "-a", dest="arguments", action="append", default=[], metavar="NAME=VALUE",
-            help="an argument of the spider; may be repeated. A secret given as - is asked for",
-        )  # fmt: skip
+        parser.add_argument("spider", help="its name; check lists them")
+        add_arguments(parser, ASKED)
         add_settings(parser)
         add_labels(parser)
         parser.add_argument("--url", help="short for -a url=URL")

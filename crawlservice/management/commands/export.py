@@ -1,48 +1,68 @@
-"""export: the items of a task as a file."""
+"""export: continuous exports."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from typing import Any
 
-from crawlframe.robots.usage import ABOUT
-from crawlservice.accounts.journal import record
-from crawlservice.cli.command import Command as ServiceCommand
-from crawlservice.cli.terminal import add_output
-from crawlservice.models import Task
-from crawlservice.tasks.results.export import STDOUT, check_target, export, place_of
-from crawlservice.tasks.results.item_filter import FORM, read_filters
-from crawlservice.tasks.submit import get_task
+from django.conf import settings
+from django.core.management.base import CommandError
+
+from crawlservice.cli.command import JsonCommand, ServiceCommand
+from crawlservice.cli.listing import Listing, attributes
+from crawlservice.cli.noun import Noun
+from crawlservice.cli.terminal import plain
+from crawlservice.exports.file import path_of, problems_of
+from crawlservice.exports.source import state_of, with_newest
+from crawlservice.models import Export, ExportFile
 
 
-class Command(ServiceCommand):
-    help = "Writes the items that a task has now to a .jsonl, .csv or .parquet file."
+def _position(export: Any) -> str:
+    return f"{export.position:,} / {export.newest:,}"
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("id", type=int)
-        add_output(parser, required=True)
-        parser.add_argument(
-            "--usage", metavar="FILTER",
-            help="only items of pages that say this about their use, such as ai-train!=no "
-            f"({FORM}; names: {', '.join(ABOUT)}); of several, separated by commas, all must hold",
-        )  # fmt: skip
 
-        parser.add_argument(
-            "--fields", metavar="NAMES", default="",
-            help="only these fields, in this order, such as title,price; by default all",
-        )  # fmt: skip
-
+class ListExports(JsonCommand):
     def handle(self, *args: Any, **options: Any) -> None:
-        path, chosen = options["output"], options["format"]
-        suffix = check_target(path, chosen)
-        usage = read_filters(options["usage"])
-        task = get_task(options["id"])
-        fields = [name.strip() for name in options["fields"].split(",") if name.strip()]
-        details = {"usage": options["usage"]} if usage else {}
-        if fields:
-            details["fields"] = ", ".join(fields)
-        record("export", task=task, command=True, format=suffix.removeprefix("."), **details)
-        written = export(task, path, chosen, usage=usage, fields=fields)
-        more = f"; it is {task.state}, more may come" if task.state in Task.ACTIVE else ""
-        told = f"{written:,} items of task {task.pk} written to {place_of(path)}{more}"
-        (self.stderr if path == STDOUT else self.stdout).write(told)
+        found = [*with_newest(Export.objects.all())]
+        self.show_list(EXPORTS, found, options["json"])
+        if options["json"]:
+            return
+        for export in found:
+            if export.problem:
+                self.stdout.write(f"\n{plain(f'{export.name}: {export.problem}')}")
+        file = ExportFile.objects.first()
+        for problem in file.problems if file else ():
+            self.stdout.write(f"\n{plain(problem)}")
+
+
+class CheckExports(ServiceCommand):
+    def handle(self, *args: Any, **options: Any) -> None:
+        path = path_of(settings.CRAWLFRAME)
+        if path is None:
+            raise CommandError(f"there is no exports.toml in {settings.CRAWLFRAME.spiders}")
+        if problems := problems_of(path):
+            raise CommandError("\n".join(problems))
+        self.stdout.write(f"{path}: no mistakes")
+
+
+class Command(Noun):
+    verbs = {"list": ListExports, "check": CheckExports}
+
+
+def _scope(export: Export) -> str:
+    words = [export.what, export.spider] if export.spider else [export.what]
+    words += [f"of task {export.task}"] if export.task is not None else []
+    return " ".join([*words, *(f"{name}={value}" for name, value in export.labels.items())])
+
+
+EXPORTS = Listing[Any](
+    "exports",
+    {
+        **attributes("name"),
+        "state": state_of,
+        "exports": _scope,
+        "position": _position,
+        **attributes("exported=rows", "last sent=last_at", "last batch=last_batch"),
+    },
+    "no exports; add one in the admin, by the API, or in exports.toml",
+    folded=("exports",),
+)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from typing import Any, TextIO
+from typing import Any
 
 from django.conf import settings
 from django.core.management.base import CommandError
 
 from crawlframe.load_spiders import load_spiders
 from crawlframe.request.downloader_names import known
-from crawlframe.response.response import Response
 from crawlframe.spider.spider import Spider
-from crawlservice.cli.command import Command as ServiceCommand
+from crawlservice.cli.command import ServiceCommand
 from crawlservice.cli.fetch_shell import PageFetcher, shell
 from crawlservice.cli.named_spider import NamedSpiders
 from crawlservice.cli.terminal import plain
@@ -51,7 +50,8 @@ class Command(ServiceCommand):
         if options["shell"]:
             shell(fetcher, fetcher.fetch(options["url"]) if options["url"] else None)
             return
-        response = fetcher.fetch(options["url"])
+        with self.progress("fetching"):
+            response = fetcher.fetch(options["url"])
         for url in response.redirects:
             self.stderr.write(f"redirected from {url}")
         if options["headers"]:
@@ -61,22 +61,10 @@ class Command(ServiceCommand):
             return
         if not response.ok:
             self.stderr.write(f"status {response.status}")
-        self._print_body(response)
+        self.write_body(response)
 
     def _spider(self, name: str) -> Spider:
         named = NamedSpiders(load_spiders(settings.CRAWLFRAME)).get(name)
         if named.note:
             self.stderr.write(f"note: {named.note}")
         return named.kind()
-
-    def _print_body(self, response: Response) -> None:
-        out: TextIO = self.stdout._out  # type: ignore[assignment]
-        if not hasattr(out, "buffer"):
-            self.stdout.write(response.text)
-        elif out.isatty() and response.kind == "binary":
-            raise CommandError("the body is not text; send it to a file: fetch … > file")
-        elif out.isatty():
-            self.stdout.write(plain(response.text))
-        else:
-            out.buffer.write(response.body)
-            out.buffer.flush()

@@ -38,10 +38,10 @@ from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.spider import Spider, read_settings
 from crawlframe.testing import Result
 from crawlframe.testing.trial import Trial
-from crawlservice.cli.command import Command as ServiceCommand
+from crawlservice.cli.command import ServiceCommand
 from crawlservice.cli.named_spider import NamedSpider, NamedSpiders
 from crawlservice.cli.secret_input import with_secrets
-from crawlservice.cli.terminal import plain
+from crawlservice.cli.terminal import add_arguments, plain
 from crawlservice.identity.page_robots import PageRobots
 from crawlservice.identity.papers import identity_here
 from crawlservice.proxies.pool import pool_here
@@ -67,10 +67,7 @@ class Command(ServiceCommand):
             "--spider", help="its name; by default the one whose allowed_domains has the host"
         )
         parser.add_argument("--callback", help="a method of the spider; parse by default")
-        parser.add_argument(
-            "-a", dest="arguments", action="append", default=[], metavar="NAME=VALUE",
-            help="an argument of the spider; may be repeated",
-        )  # fmt: skip
+        add_arguments(parser)
         parser.add_argument("--cb-kwargs", metavar="JSON", help="arguments of the callback")
         parser.add_argument("--meta", metavar="JSON", help="meta of the request")
         parser.add_argument("--downloader", choices=known())
@@ -278,7 +275,7 @@ def spider_for(registry: Registry, url: str) -> type[Spider]:
     if len(found) == 1 or len(spiders) == 1:
         return registry.get((found or [*spiders])[0])
     if not spiders:
-        raise ArgumentError(f"no spider is loaded; {command('checkspiders')} says why")
+        raise ArgumentError(f"no spider is loaded; {command('check')} says why")
     some = f"{' and '.join(found)} have" if found else "no spider has"
     raise ArgumentError(
         f"{some} {host} in allowed_domains; add --spider NAME, one of {', '.join(spiders)}"

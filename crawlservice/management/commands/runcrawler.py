@@ -18,7 +18,7 @@ from crawlframe.errors import ConfigError
 from crawlframe.node.master.master import Master
 from crawlframe.node.master.supervisor_link import SupervisorLink, release_output
 from crawlframe.node.supervisor_messages import from_master
-from crawlservice.cli.command import Command as BaseCommand
+from crawlservice.cli.command import ServiceCommand
 from crawlservice.cli.resolver_check import check_resolver
 
 # Also for masters: a version in which the supervisor cannot be imported must be refused.
@@ -31,7 +31,7 @@ from crawlservice.identity import bot_keys
 from crawlservice.services import DjangoServices
 
 
-class Command(BaseCommand):
+class Command(ServiceCommand):
     help = "Runs a node: fetches requests of all tasks with worker processes until it is stopped."
 
     def add_arguments(self, parser: CommandParser) -> None:

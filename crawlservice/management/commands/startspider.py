@@ -18,7 +18,7 @@ from crawlframe.base.program import command
 from crawlframe.base.urls import hostname_of, join, normalise
 from crawlframe.code.package import find_package
 from crawlframe.errors import CrawlframeError
-from crawlservice.cli.command import Command as ServiceCommand
+from crawlservice.cli.command import ServiceCommand
 
 PROJECT = "class ProjectSpider(Spider):"  # in project.py: the base class of the project's spiders
 TEMPLATES = Path(__file__).parents[2] / "templates"
@@ -46,9 +46,9 @@ class Command(ServiceCommand):
             self.stdout.write(f"wrote {test}")
         url = options["url"]
         if options["record"]:
-            call_command("record", name, stdout=self.stdout, stderr=self.stderr)
+            call_command("spider", "record", name, stdout=self.stdout, stderr=self.stderr)
         else:
-            self.stdout.write(f"Keep pages for its tests: {command(f'record {name}')}")
+            self.stdout.write(f"Keep pages for its tests: {command(f'spider record {name}')}")
         self.stdout.write(f"Try it: {command(f'fetch {url} --shell')}")
         self.stdout.write(f"Run it: {command(f'crawl {name} -o {name}.jsonl')}")
 
@@ -106,7 +106,7 @@ def write_test(directory: Path, package: str, name: str, url: str) -> Path | Non
         "class_name": _class_name(name),
         "url": json.dumps(url),
         "next": json.dumps(join(url, "/next")),
-        "record": command(f"record {name}"),
+        "record": command(f"spider record {name}"),
     }
     text = Template((TEMPLATES / "spider_test.py.txt").read_text("utf-8")).substitute(values)
     project = directory.absolute().parents[package.count(".")]

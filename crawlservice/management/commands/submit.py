@@ -9,9 +9,9 @@ from django.db import transaction
 
 from crawlframe.base.program import command
 from crawlservice.accounts.journal import record
-from crawlservice.cli.command import Command as ServiceCommand
+from crawlservice.cli.command import ServiceCommand
 from crawlservice.cli.secret_input import with_secrets
-from crawlservice.cli.terminal import add_labels, add_settings
+from crawlservice.cli.terminal import ASKED, add_arguments, add_labels, add_settings
 from crawlservice.tasks.arguments.spider_arguments import parse_pairs
 from crawlservice.tasks.labels import parse_all
 from crawlservice.tasks.overrides import detail, parse_settings
@@ -23,10 +23,7 @@ class Command(ServiceCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("spider", help="the spider's name")
-        parser.add_argument(
-            "-a", dest="arguments", action="append", default=[], metavar="NAME=VALUE",
-            help="an argument of the spider; may be repeated. A secret given as - is asked for",
-        )  # fmt: skip
+        add_arguments(parser, ASKED)
         add_settings(parser)
         add_labels(parser)
         parser.add_argument(
@@ -48,5 +45,5 @@ class Command(ServiceCommand):
                 labels=labels,
             )
             record("submit", task=task, command=True, **detail(task))
-        self.stdout.write(f"task {task.pk} submitted: {task.spider}")
-        self.stdout.write(f"Follow it: {command(f'task {task.pk} --follow')}")
+        self.done(f"task {task.pk} submitted: {task.spider}", f"task cancel {task.pk}")
+        self.stdout.write(f"Follow it: {command(f'task show {task.pk} --follow')}")

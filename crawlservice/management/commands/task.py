@@ -1,122 +1,124 @@
-"""task: one task in full, or its log, once or until it ends; or changes its limits."""
+"""task: crawls that were submitted."""
 
 from __future__ import annotations
 
-import time
-from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Callable
+from argparse import ArgumentParser
 from typing import Any
 
-from django.db import DatabaseError, connection
+from rich.text import Text
 
-from crawlframe.errors import ArgumentError
-from crawlservice.cli.command import Command as ServiceCommand
-from crawlservice.cli.report import report
-from crawlservice.cli.terminal import plain, watch
+from crawlframe.base.program import command
+from crawlservice.accounts.journal import change
+from crawlservice.cli.command import ServiceCommand, add_json
+from crawlservice.cli.listing import Listing, attributes
+from crawlservice.cli.noun import Noun
+from crawlservice.cli.tasks.files import ExportItems, ExportLayers
+from crawlservice.cli.tasks.prune import PruneTasks
+from crawlservice.cli.tasks.reparse import Reparse
+from crawlservice.cli.tasks.retry import Retry
+from crawlservice.cli.tasks.show import SetTask, ShowTask, as_json
+from crawlservice.cli.terminal import status
+from crawlservice.display import duration
 from crawlservice.models import Task
-from crawlservice.tasks.limits import AUTO, Delay, change_limits
-from crawlservice.tasks.progress import log, outcomes
-from crawlservice.tasks.progress.log import LEVELS
-from crawlservice.tasks.submit import get_task
-
-LOOK_SECONDS = 0.5  # seconds between two looks
-LATE_SECONDS = 2.5  # seconds after the end of a task, in which the last lines arrive
-Write = Callable[[str], None]
+from crawlservice.tasks import submit
+from crawlservice.tasks.label_rows import labelled
+from crawlservice.tasks.progress.progress import Progress, read
 
 
-class Command(ServiceCommand):
-    help = "Shows one task or its log, or changes its limits while it runs."
+def _state(progress: Progress) -> Text:
+    waits = "" if progress.live or progress.ended else " (waits for Redis)"
+    return status(progress.task, waits)
+
+
+TASKS = Listing[Progress](
+    "tasks",
+    {
+        **attributes("id=task.pk"),
+        "spider": lambda now: now.task.spider + " (parses again)" * bool(now.task.reparse),
+        "state": _state,
+        **attributes("items", "errors", "requests=na", "done=nf", "left=nr", "parked"),
+        "time": lambda now: Text(duration(now.age), justify="right"),
+    },
+    "no tasks",
+)
+
+
+class ListTasks(ServiceCommand):
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("-n", type=int, default=20, metavar="COUNT", help="how many (20)")
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument("--active", action="store_true", help="only those that have not ended")
+        which.add_argument(
+            "--outcome", choices=Task.Outcome.values, help="only those that ended like this"
+        )
+        parser.add_argument(
+            "--label", metavar="NAME=VALUE", help="only those with this label, such as domain=news"
+        )
+        parser.add_argument("--watch", type=int, metavar="ID", help="only rounds of this watch")
+        add_json(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        tasks = Task.objects.defer("seeds").filter(watch=options["watch"])
+        if options["active"]:
+            tasks = tasks.filter(state__in=Task.ACTIVE)
+        if options["outcome"]:
+            tasks = tasks.filter(outcome=options["outcome"])
+        if options["label"]:
+            tasks = labelled(tasks, options["label"])
+        found = [*tasks.select_related("user")[: max(0, options["n"])]]
+        if options["json"]:
+            self.show_json({"tasks": as_json(found)})
+            return
+        total = tasks.count()
+        if not total and options["outcome"]:
+            self.stdout.write(f"no task is {status(Task(outcome=options['outcome']))}")
+        elif not total and options["label"]:
+            self.stdout.write(f"no task has the label {options['label']}")
+        elif not total:
+            self.stdout.write(f"no tasks; start one: {command('crawl SPIDER')}")
+        elif found:
+            self.show_list(TASKS, read(found), False)
+        if older := max(0, total - len(found)):
+            self.stdout.write(f"… {older:,} older ones: -n {total}")
+
+
+class SteerTask(ServiceCommand):
+    """``told``: what has happened to the task. ``undo``: the verb that takes it back."""
+
+    verb = told = undo = ""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("id", type=int)
-        parser.add_argument(
-            "--follow",
-            action="store_true",
-            help="until it ends (Ctrl-C leaves); exits with 1 when it has failed, with 3 when it "
-            "was cancelled",
-        )
-        parser.add_argument("--log", action="store_true", help="what its spider logged and printed")
-        parser.add_argument(
-            "--level", choices=[*LEVELS], help="with --log: only lines of at least this level"
-        )
-        limits = parser.add_argument_group("limits, which change at once on all nodes")
-        limits.add_argument(
-            "--delay",
-            type=read_delay,
-            metavar="SECONDS",
-            help="between two requests to a host, or auto",
-        )
-        limits.add_argument("--concurrency", type=int, metavar="N", help="in flight per host")
-        limits.add_argument(
-            "--page-limit", type=int, metavar="N", help="pages of the task; 0: no limit"
-        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        given = {name: options[name] for name in ("delay", "concurrency", "page_limit")}
-        if any(value is not None for value in given.values()):
-            change_limits(options["id"], {"command": True}, **given)
-        task = get_task(options["id"])
-        if options["level"] and not options["log"]:
-            raise ArgumentError("--level is about the log; add --log")
-        if options["log"]:
-            self._show_log(task, options["level"] or "debug", options["follow"])
-            return
-        if options["follow"]:
-            try:
-                task = watch(task.pk, self.console).task
-            except KeyboardInterrupt:
-                return
-        self.console.print(report(task))
-        if options["follow"]:
-            outcomes.check(task)
-
-    def _show_log(self, task: Task, level: str, follow: bool) -> None:
-        def write(text: str) -> None:
-            self.stdout.write(plain(text))
-
-        if not follow:
-            print_log(task.pk, level, write)
-            return
-        try:
-            task = follow_log(task.pk, level, write)
-        except KeyboardInterrupt:
-            return
-        outcomes.check(task)
+        task = options["id"]
+        change(self.verb, getattr(submit, self.verb), task, command=True)
+        self.done(f"task {task} {self.told}", f"task {self.undo} {task}" if self.undo else None)
 
 
-def read_delay(text: str) -> Delay:
-    try:
-        return AUTO if text == AUTO else float(text)
-    except ValueError:
-        raise ArgumentTypeError(f"{text!r} is neither a number of seconds nor auto") from None
+class PauseTask(SteerTask):
+    verb, told, undo = "pause", "is paused", "resume"
 
 
-def print_log(task: int, level: str, write: Write, after: int | None = None) -> int | None:
-    """Writes the lines after the one with this number. Returns the number of the last one."""
-    if after is None and (dropped := log.dropped(task)):
-        write(f"({dropped:,} older lines were dropped)")
-    for line in log.lines_of(task, level, after).iterator():
-        write(log.as_text(line))
-        after = line.pk
-    return after
+class ResumeTask(SteerTask):
+    verb, told, undo = "resume", "runs again", "pause"
 
 
-def follow_log(task: int, level: str, write: Write) -> Task:
-    """Writes lines until the task has ended, and returns it. While the database is unreachable, it
-    waits. Raises UnknownTask."""
-    after: int | None = None
-    ended = 0.0
-    while True:
-        try:
-            row = get_task(task)
-            after = print_log(task, level, write, after)
-        except DatabaseError:
-            connection.close()
-        else:
-            if row.state in Task.ACTIVE:
-                ended = 0.0
-            elif not ended:
-                ended = time.monotonic()
-            elif time.monotonic() - ended > LATE_SECONDS:
-                return row
-        time.sleep(LOOK_SECONDS)
+class CancelTask(SteerTask):
+    verb, told = "cancel", "is being cancelled"
+
+
+class Command(Noun):
+    verbs = {
+        "list": ListTasks,
+        "show": ShowTask,
+        "set": SetTask,
+        "pause": PauseTask,
+        "resume": ResumeTask,
+        "cancel": CancelTask,
+        "retry": Retry,
+        "reparse": Reparse,
+        "export": ExportItems,
+        "layers": ExportLayers,
+        "prune": PruneTasks,
+    }

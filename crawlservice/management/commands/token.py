@@ -1,49 +1,55 @@
-"""token: the tokens with which programs use the API."""
+"""token: tokens with which programs use the API; the link for the first administrator."""
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentParser
-from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError
-from rich.table import Table
 
 from crawlframe.base.program import command
-from crawlservice.accounts import journal, tokens
-from crawlservice.cli.command import Command as ServiceCommand
-from crawlservice.cli.terminal import plain
+from crawlservice.accounts import journal, setup_link, tokens
+from crawlservice.cli.command import JsonCommand, ServiceCommand
+from crawlservice.cli.listing import Listing, attributes
+from crawlservice.cli.noun import Noun
+from crawlservice.management.commands.up import DEFAULT_BIND
 from crawlservice.models import Token
 
+TOKENS = Listing[Token](
+    "tokens",
+    {
+        **attributes("id=pk"),
+        "token": lambda token: f"{token.start}…",
+        **attributes("user=user.username", "name"),
+        "state": tokens.state,
+        "scope": lambda token: ", ".join(token.scopes),
+        **attributes("expires=expires_at", "used=used_at"),
+    },
+    "no tokens",
+    folded=("name",),
+)
 
-class Command(ServiceCommand):
-    help = "Makes, lists and revokes the tokens with which programs use the API."
 
+class AddToken(ServiceCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
-        what = parser.add_subparsers(dest="what", required=True, metavar="add | list | revoke")
-        add = what.add_parser("add", help="make a token of a user; it is shown once")
-        add.add_argument("user", help="the user's name")
-        add.add_argument(
+        parser.add_argument("user", help="the user's name")
+        parser.add_argument(
             "--name", default="command line", help="what the token is for (default: %(default)s)"
         )
-        add.add_argument(
+        parser.add_argument(
             "--scope", choices=tokens.SCOPES, default="read",
             help="read; submit: also submits, and controls the user's own tasks; operate: all "
             "that the user may (default: read)",
         )  # fmt: skip
-        add.add_argument(
+        parser.add_argument(
             "--expires-days", type=int, default=tokens.DAYS, metavar="N",
             help="days until it expires, 0 for never (%(default)s)",
         )  # fmt: skip
-        what.add_parser("list", help="list all tokens")
-        revoke = what.add_parser("revoke", help="revoke a token")
-        revoke.add_argument("id", type=int, help="its number in the list")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        {"add": self._add, "list": self._list, "revoke": self._revoke}[options["what"]](options)
-
-    def _add(self, options: dict[str, Any]) -> None:
         user = User.objects.filter(username=options["user"]).first()
         if user is None:
             raise CommandError(f"there is no user {options['user']!r}")
@@ -58,20 +64,20 @@ class Command(ServiceCommand):
         until = f"{token.expires_at:%Y-%m-%d}" if token.expires_at else "it is revoked"
         whose = f"token {token.pk} of {options['user']}, scope {options['scope']}"
         self.stderr.write(f"This is {whose}, until {until}. It is not shown again.")
+        self.stderr.write(f"Undo: {command(f'token revoke {token.pk}')}")
 
-    def _list(self, options: dict[str, Any]) -> None:
-        table = Table("id", "token", "user", "name", "scope", box=None, pad_edge=False)
-        for name in ("expires", "used", "state"):
-            table.add_column(name)
-        for token in Token.objects.select_related("user").order_by("pk"):
-            table.add_row(
-                str(token.pk), f"{token.start}…", plain(token.user.get_username()),
-                plain(token.name), ", ".join(token.scopes), _day(token.expires_at),
-                _day(token.used_at), tokens.state(token),
-            )  # fmt: skip
-        self.console.print(table)
 
-    def _revoke(self, options: dict[str, Any]) -> None:
+class ListTokens(JsonCommand):
+    def handle(self, *args: Any, **options: Any) -> None:
+        rows = Token.objects.select_related("user").order_by("pk")
+        self.show_list(TOKENS, [*rows], options["json"])
+
+
+class RevokeToken(ServiceCommand):
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("id", type=int, help="its number in the list")
+
+    def handle(self, *args: Any, **options: Any) -> None:
         token = Token.objects.filter(pk=options["id"]).first()
         if token is None:
             raise CommandError(
@@ -79,8 +85,41 @@ class Command(ServiceCommand):
             )
         if tokens.revoke(Token.objects.filter(pk=token.pk)):
             journal.record("revoke token", token=token, command=True, name=token.name)
-        self.stdout.write(f"token {token.pk} was revoked")
+        self.done(f"token {token.pk} was revoked", None)
 
 
-def _day(at: datetime | None) -> str:
-    return f"{at:%Y-%m-%d %H:%M}" if at else "-"
+class SetupLink(ServiceCommand):
+    help = (
+        "Prints a link to the page on which the first administrator chooses name and password. It "
+        "works once, for 24 hours, and only while there is no administrator."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        origins = [*settings.CSRF_TRUSTED_ORIGINS, f"http://{_bound()}"]
+        parser.add_argument(
+            "--url", default=origins[0], help="where browsers reach the web (%(default)s)"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not setup_link.is_needed():
+            raise CommandError(
+                "there is an administrator already, who can add accounts; for a forgotten "
+                f"password: {command('changepassword NAME')}"
+            )
+        journal.record("make setup link", command=True)
+        self.stdout.write(f"{options['url'].rstrip('/')}/{setup_link.make()}")
+
+
+class Command(Noun):
+    verbs = {
+        "list": ListTokens,
+        "add": AddToken,
+        "revoke": RevokeToken,
+        "setup-link": SetupLink,
+    }
+
+
+def _bound() -> str:
+    """Host and port at which the web of this machine listens."""
+    host, _, port = (os.environ.get("CRAWLFRAME_BIND", "").strip() or DEFAULT_BIND).rpartition(":")
+    return f"{'127.0.0.1' if host in ('', '0.0.0.0', '[::]') else host}:{port}"

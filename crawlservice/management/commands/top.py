@@ -17,7 +17,7 @@ from rich.text import Text
 
 from crawlframe.base.program import command
 from crawlframe.errors import ArgumentError
-from crawlservice.cli.command import Command as ServiceCommand
+from crawlservice.cli.command import ServiceCommand
 from crawlservice.cli.terminal import PLAIN_EVERY, bar, keyboard, plain, status
 from crawlservice.display import duration
 from crawlservice.models import Task

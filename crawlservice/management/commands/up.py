@@ -16,7 +16,7 @@ from django.db import connection
 from crawlframe.errors import ConfigError
 from crawlservice.accounts import setup_link
 from crawlservice.accounts.journal import record
-from crawlservice.cli.command import Command as ServiceCommand
+from crawlservice.cli.command import ServiceCommand
 from crawlservice.cli.process_group import ProcessGroup
 from crawlservice.connections.checks import check_redis
 from crawlservice.connections.frontier import frontier

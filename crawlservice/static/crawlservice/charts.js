@@ -6,13 +6,9 @@
   const color = (tone) =>
     getComputedStyle(document.documentElement).getPropertyValue(`--cf-${tone}`).trim();
 
-  const clock = (ms, span) => {
-    const minute = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
-    const day = { month: "short", day: "numeric", ...minute };
-    const time = { ...minute, ...(span < 600e3 && { second: "2-digit" }) };
-    const language = document.documentElement.lang || undefined;
-    return new Date(ms).toLocaleString(language, span > 86400e3 ? day : time);
-  };
+  const stamp = (ms) => new Date(ms).toISOString().slice(0, 19).replace("T", " ");
+  const clock = (ms, span) =>
+    span > 86400e3 ? stamp(ms).slice(5, 16) : stamp(ms).slice(11, span < 600e3 ? 19 : 16);
 
   // Dashed lines with a label, where something changed: chart.marks is a list of {at, label}.
   const marks = {
@@ -81,8 +77,7 @@
           legend: { display: datasets.length > 1, labels: { boxWidth: 10, boxHeight: 2 } },
           tooltip: {
             callbacks: {
-              title: (items) => new Date(items[0].parsed.x).toLocaleString(
-                document.documentElement.lang || undefined, { hourCycle: "h23" }),
+              title: (items) => stamp(items[0].parsed.x),
             },
           },
         },

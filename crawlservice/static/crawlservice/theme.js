@@ -30,3 +30,43 @@ document.addEventListener("htmx:beforeRequest", (event) => {
     if (pressed || selecting) event.detail.shouldSwap = false;
   });
 })();
+
+// What scrolls is reached with the keyboard; the style sheet says what scrolls sideways.
+(() => {
+  const mark = () => {
+    for (const box of document.querySelectorAll(".cf-scroll, .cf-text, .cf-log, .cf-source")) {
+      const sideways = box.scrollWidth > box.clientWidth;
+      const scrolls = sideways || box.scrollHeight > box.clientHeight;
+      box.toggleAttribute("data-sideways", sideways);
+      if (scrolls) box.tabIndex = 0; else box.removeAttribute("tabindex");
+    }
+  };
+  for (const event of ["DOMContentLoaded", "resize", "htmx:afterSettle", "toggle"]) addEventListener(event, mark, true);
+})();
+
+// Beside each time: how long ago it was, or in how long it will be. Times are in UTC.
+(() => {
+  const units = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+  const tell = () => {
+    const words = new Intl.RelativeTimeFormat(document.documentElement.lang, { style: "narrow" });
+    for (const time of document.querySelectorAll("time[datetime], #result_list td.nowrap, .readonly")) {
+      const text = time.dateTime || time.textContent.trim().replace(" ", "T") + "Z";
+      const seconds = /^\d{4}-\d\d-\d\dT\d\d:\d\d/.test(text) && (new Date(text) - Date.now()) / 1000;
+      if (!seconds) continue;
+      const [unit, length] = units.find(([, least]) => Math.abs(seconds) >= least) || units[3];
+      time.dataset.ago = words.format(Math.trunc(seconds / length), unit);
+    }
+  };
+  for (const event of ["DOMContentLoaded", "htmx:afterSettle"]) addEventListener(event, tell);
+  setInterval(tell, 30_000);
+})();
+
+// Django's help signs have a label, which a screen reader reads of a picture only.
+addEventListener("load", () => setTimeout(() => {
+  for (const sign of document.querySelectorAll(".help-tooltip")) sign.setAttribute("role", "img");
+}));
+
+// A command of the palette leads to its button, which is pressed to carry it out.
+for (const event of ["DOMContentLoaded", "hashchange"]) {
+  addEventListener(event, () => document.querySelector("button:target")?.focus());
+}

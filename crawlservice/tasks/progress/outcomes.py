@@ -10,7 +10,6 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models import Max, QuerySet
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
@@ -20,6 +19,8 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.items.encode import clean_text
 from crawlframe.request.request import end_rid, root_admission
 from crawlframe.run.outcome import EXCLUDED, NO_ERRORS
+from crawlframe.spider.setting_tables import flat
+from crawlframe.spider.settings import SpiderSettings
 from crawlservice.models import Event, Page, Proxy, Task
 from crawlservice.models.task import REASON
 from crawlservice.tasks.results.task_rows import of_task
@@ -171,7 +172,7 @@ def _closed(task: Task, end: Ending) -> OutcomeDecision:
 
 def _share(task: Task) -> float:
     """The share of error pages above which a task counts as failed."""
-    share: float = task.settings.get("failed_share", settings.FAILED_SHARE)
+    share: float = task.settings.get("failed_share", SpiderSettings().failed_share)
     return share
 
 
@@ -290,7 +291,7 @@ def arguments_hash(
 ) -> int:
     """A number of 64 bits that runs of a spider with equal arguments and settings share. Secrets
     are left out: one that is easily guessed could be found by its hash."""
-    own = [overrides] if overrides else []
+    own = [flat(overrides)] if overrides else []
     text = json.dumps([spider, masked(arguments), *own], sort_keys=True)
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), signed=True)
 

@@ -53,6 +53,13 @@ def histories(tasks: Iterable[Task]) -> dict[int, RunHistory]:
     return found
 
 
+def last_good(task: Task) -> Task | None:
+    """The latest good run with the same arguments before a task. Raises django.db.Error."""
+    same = Task.objects.filter(profile__spider=task.spider, pk__lt=task.pk)
+    same = same.filter(profile__arguments_hash=task.arguments_hash, profile__good=True)
+    return same.only("pk", "items").order_by("-profile__task_id").first()
+
+
 def _past(spider: str, before: int, count: int) -> list[Past]:
     """The runs before that task, the latest first."""
     rows = Task.objects.filter(spider=spider, pk__lt=before, outcome__in=COMPARED)

@@ -11,76 +11,59 @@ from redis import RedisError
 from crawlframe.errors import CrawlframeError
 from crawlframe.run.outcome import NO_ERRORS
 from crawlservice.connections.frontier import frontier
-from crawlservice.models import Action, Item, Page, Task, Trap
-from crawlservice.tasks.progress.budgets import Stop, stops, traps_of
-from crawlservice.tasks.progress.progress import read
-from crawlservice.tasks.progress.stats import TaskStats, of_tasks
+from crawlservice.models import Page, Task
+from crawlservice.tasks.results.error_text import ErrorText
 from crawlservice.tasks.results.task_rows import of_task
 
 MAX_ROWS = 10_000  # ledger rows
-REASONS = 20  # most reasons shown
-PREVIEW = 10  # items, and entries of the journal
+CAUSES = 20  # most causes shown
 
 
-class Reason(NamedTuple):
-    """The errors with one reason, and the latest of them."""
+class ErrorCause(NamedTuple):
+    """The errors with one reason and of one group, and the latest of them."""
 
     reason: str
+    group: int | None
     errors: int
-    example: Page | None
+    example: Page
+
+    @property
+    def text(self) -> ErrorText:
+        return ErrorText.of(self.example.detail, self.example.url)
 
 
-class TaskSummary(NamedTuple):
-    """``errors``: how many were examined, by reason in ``reasons``; ``pages``: the same, by HTTP
-    status in ``statuses`` (None: no answer), the most frequent first. Neither includes cancelled
-    or excluded requests. ``counted``: the spider's counters, then its maxima. ``stops``: what
-    stopped links. ``parked``: requests by the reason why they wait; also empty if there are more
-    than MAX_ROWS, or Redis is unreachable."""
-
-    errors: int
-    reasons: list[Reason]
-    pages: int
-    statuses: list[tuple[int | None, int]]
-    parked: list[tuple[str, int]]
-    counted: list[tuple[str, int | float]]
-    stops: list[Stop]
-    traps: list[Trap]
-    items: list[Item]
-    journal: list[Action]
-
-
-def summarize(task: Task) -> TaskSummary:
-    """The current summary, with a fixed number of queries."""
+def causes_of(task: Task) -> list[ErrorCause]:
+    """The causes of its latest errors, the most frequent first, with two queries. Cancelled and
+    excluded requests are none."""
     rows = of_task(Page.objects.exclude(reason__in=NO_ERRORS), task.pk, newest=True)
-    errors = [*rows.filter(state=Page.State.ERROR).values_list("reason", "pk")[:MAX_ROWS]]
-    counted = Counter(reason for reason, _ in errors).most_common(REASONS)
-    latest = dict(reversed(errors))  # keeps the first of each reason
-    shown = Page.objects.only("url", "detail", "reason", "status").in_bulk(
-        [latest[reason] for reason, _ in counted]
+    errors = rows.filter(state=Page.State.ERROR).values_list("reason", "error_group", "pk")
+    seen = [*errors[:MAX_ROWS]]
+    counted = Counter((reason, group) for reason, group, _ in seen).most_common(CAUSES)
+    latest = {(reason, group): pk for reason, group, pk in reversed(seen)}
+    shown = Page.objects.only("url", "detail", "reason", "status", "rid").in_bulk(
+        [latest[cause] for cause, _ in counted]
     )
-    statuses = Counter(rows.values_list("status", flat=True)[:MAX_ROWS])
-    stats = of_tasks([task.pk]).get(task.pk, TaskStats({}, {}))
-    return TaskSummary(
-        len(errors),
-        [Reason(reason, n, shown.get(latest[reason])) for reason, n in counted],
-        statuses.total(),
-        statuses.most_common(),
-        _parked(task).most_common(REASONS),
-        [*stats.counters.items(), *stats.maxima.items()],
-        stops(read([task])[0], stats),
-        traps_of([task.pk]).get(task.pk, []),
-        [*of_task(Item.objects.all(), task.pk, newest=True)[:PREVIEW]],
-        [*Action.objects.filter(task=task).select_related("user", "token")[:PREVIEW]],
-    )
+    known = [(*cause, n, shown.get(latest[cause])) for cause, n in counted]
+    # Of a cause without an example, the pages were retried just now.
+    return [ErrorCause(*row[:3], row[3]) for row in known if row[3]]
 
 
-def _parked(task: Task) -> Counter[str]:
+def statuses_of(task: Task) -> list[tuple[int | None, int]]:
+    """How many of its latest requests have each HTTP status (None: no answer), the most frequent
+    first; without cancelled or excluded ones."""
+    rows = of_task(Page.objects.exclude(reason__in=NO_ERRORS), task.pk, newest=True)
+    return Counter(rows.values_list("status", flat=True)[:MAX_ROWS]).most_common()
+
+
+def parked_of(task: Task) -> list[tuple[str, int]]:
+    """The parked requests by the reason why they wait; also [] if there are more than MAX_ROWS, or
+    Redis is unreachable."""
     if task.state not in Task.ACTIVE:
-        return Counter()
+        return []
     try:
         counts = frontier().counts(task.pk)
         if counts is None or not 0 < counts.parked <= MAX_ROWS:
-            return Counter()
-        return Counter(frontier().parked(task.pk).values())
+            return []
+        return Counter(frontier().parked(task.pk).values()).most_common(CAUSES)
     except (RedisError, CrawlframeError):
-        return Counter()
+        return []

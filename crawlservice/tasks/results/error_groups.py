@@ -11,6 +11,7 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.models import ErrorGroup, Page
+from crawlservice.tasks.results.error_text import ErrorText
 from crawlservice.tasks.results.task_rows import all_before
 
 MAX_GROUPS = 3_000  # groups that are looked at, those that were first seen last
@@ -39,11 +40,12 @@ class GroupNow(NamedTuple):
 
     @property
     def message(self) -> str:
-        """The first line of the latest example's detail that is not of a traceback's frames, which
-        are indented; without one, the reason."""
-        lines = (line.rstrip() for line in self.example.detail.splitlines())
-        said = (line for line in lines if line[:1].strip() and not line.endswith(":"))
-        return next(said, self.row.reason)
+        """What the latest example says; the reason if it says nothing."""
+        return self.text.message or self.row.reason
+
+    @property
+    def text(self) -> ErrorText:
+        return ErrorText.of(self.example.detail, self.example.url)
 
     @property
     def shown_count(self) -> str:

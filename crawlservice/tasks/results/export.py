@@ -86,15 +86,17 @@ def export(
     stdout: BinaryIO | None = None,
     usage: Sequence[UsageFilter] = (),
     fields: Sequence[str] = (),
+    read: Callable[[int], object] = lambda _: None,
 ) -> int:
     """Writes the items of a task, all or those whose pages ``usage`` means; returns how many.
-    ``path`` and ``chosen``: see ``check_target``. ``fields``: only these, in this order.
+    ``path`` and ``chosen``: see ``check_target``. ``fields``: only these, in this order. ``read``
+    is called with the number of items that were read since the last call; CSV reads them twice.
 
     A file appears only when it is complete. Raises ExportError, and BrokenPipeError when the reader
     of
     the standard output has gone."""
     write = FORMATS[check_target(path, chosen)]
-    items = Items(task, usage, fields)
+    items = Items(task, usage, fields, read)
     try:
         if path == STDOUT:
             out = stdout or sys.stdout.buffer
@@ -154,10 +156,15 @@ class Items:
     gives the same. ``given``: how many there were the last time."""
 
     def __init__(
-        self, task: Task, usage: Sequence[UsageFilter] = (), fields: Sequence[str] = ()
+        self,
+        task: Task,
+        usage: Sequence[UsageFilter] = (),
+        fields: Sequence[str] = (),
+        read: Callable[[int], object] = lambda _: None,
     ) -> None:
-        """``usage``: only those of pages that it means; ``fields``: only these of each."""
-        self._usage, self._fields = usage, fields
+        """``usage``: only those of pages that it means; ``fields``: only these of each; ``read``:
+        as for ``export``."""
+        self._usage, self._fields, self._read = usage, fields, read
         self.given = 0
         self._task = task.pk
         newest = of_task(Item.objects.all(), task.pk, newest=True)
@@ -171,6 +178,7 @@ class Items:
         while some := [*of_task(until, self._task, after=after)[:CHUNK]]:
             after = some[-1][0]
             self.given += len(some)
+            self._read(len(some))
             yield [picked(in_order(data, order), self._fields) for _, data, order in some]
 
 

@@ -27,6 +27,7 @@ from crawlframe.fetch.journey.context import FetchContext
 from crawlframe.node.master import offspring
 from crawlframe.request.request import Request
 from crawlframe.response.browser_response import RenderedResponse
+from crawlframe.spider.setting_tables import BrowserSettings
 from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.spider import Spider
 from tests.fetch.conftest import LOOPBACK, Site, _server, site
@@ -36,7 +37,7 @@ __all__ = ("Site", "_server", "site")
 CHECKOUT = Path(__file__).parents[3]
 LIMIT = 60.0  # seconds; a test that takes them fails
 _TASKS = itertools.count(1000)
-QUICK: dict[str, Any] = {"browser_settle": 0.0, "robots": False}
+QUICK: dict[str, Any] = {"browser": BrowserSettings(settle=0.0), "robots": False}
 
 
 @pytest.fixture(scope="session")

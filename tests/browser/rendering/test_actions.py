@@ -23,6 +23,7 @@ from crawlframe.actions import (
 )
 from crawlframe.errors import ActionFailed, BadRedirect, BodyTooLarge, FetchTimeout
 from crawlframe.request.request import Request
+from crawlframe.spider.setting_tables import BrowserSettings
 
 from .conftest import Browser, Site, html, paths
 
@@ -165,7 +166,7 @@ def test_what_they_bring_is_limited(browser: Browser, site: Site) -> None:
 
 
 def test_a_picture_in_case_that_the_request_fails(browser: Browser, site: Site) -> None:
-    wanted = {"browser_failure_pictures": True}
+    wanted = {"browser": BrowserSettings(settle=0.0, failure_pictures=True)}
     html(site, "/", PAGE)
     response = browser.fetch(Request(f"{site.url}/", downloader="browser"), wanted)
     assert response.rendered.picture[:3] == b"\xff\xd8\xff"
@@ -183,5 +184,5 @@ def test_none_of_a_page_that_computes_without_end(browser: Browser, site: Site) 
     html(site, "/", "<script>setTimeout(() => { while (1); }, 100)</script>")
     request = Request(f"{site.url}/", actions=[WaitFor(".none")], timeout=1.0)
     with pytest.raises(FetchTimeout) as caught:
-        browser.fetch(request, {"browser_failure_pictures": True})
+        browser.fetch(request, {"browser": BrowserSettings(settle=0.0, failure_pictures=True)})
     assert caught.value.picture == b""

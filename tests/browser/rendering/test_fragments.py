@@ -46,7 +46,7 @@ class App(Spider):
     settings: ClassVar[dict[str, Any]] = {
         "downloader": "browser",
         "robots": False,
-        "browser_settle": 0.0,
+        "browser": {"settle": 0.0},
     }
 
     def parse(self, response: Response) -> Iterator[Any]:

@@ -1,5 +1,4 @@
-"""One service for all tests of this folder, with a node, an administrator and a Chromium. It is
-used as users do: through its pages, without models."""
+"""One service for all tests of this folder, with a node, an administrator and a Chromium."""
 
 from __future__ import annotations
 

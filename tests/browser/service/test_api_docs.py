@@ -1,5 +1,4 @@
-"""The API's pages in a real browser: they work under our Content-Security-Policy, and what they
-send is authorised."""
+"""The API's pages in a real browser, with our Content-Security-Policy and authorisation."""
 
 from __future__ import annotations
 

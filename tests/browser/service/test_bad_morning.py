@@ -27,7 +27,7 @@ def test_from_the_list_of_tasks_to_the_cause_and_the_retry(
     page.click("#cf-views button:has-text('Save')")
     expect(page.locator("#cf-views .cf-chosen")).to_contain_text("Watched")
 
-    page.click("nav a:has-text('Errors'), #nav-sidebar a:has-text('Errors')")
+    page.click("#nav-sidebar-apps a:has-text('Errors')")
     page.click("a:has-text('410')")
     expect(page.locator(".cf-tiles dd").first).to_have_text("4")
     page.click("text=Show the request")

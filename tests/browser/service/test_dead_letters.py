@@ -16,7 +16,8 @@ def test_one_of_the_dead_letters_is_run_again(site: str, page: Page, web: OddWeb
     task = submit_watched(page, site, web.url, pages=5)
     its_page = page.url
 
-    page.click("nav a:has-text('Dead letters'), #nav-sidebar a:has-text('Dead letters')")
+    page.click("#nav-sidebar-apps a:has-text('Pages')")
+    page.click("#tabs-items a:has-text('Dead letters')")
     rows = page.locator(f"#result_list tbody tr:has-text('{web.url}')")
     expect(rows).to_have_count(2)
     expect(rows.filter(has_text="http_404")).to_have_count(2)

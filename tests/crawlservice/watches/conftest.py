@@ -1,5 +1,4 @@
-"""A watch whose site is what a test says, without nodes: rounds are visited in the test's
-process."""
+"""A watch of a scripted site, without nodes: visits run in the test's process."""
 
 from __future__ import annotations
 

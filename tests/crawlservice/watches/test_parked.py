@@ -1,5 +1,4 @@
-"""Watches whose visits no running code can take: other pages of their hosts go on, and what waits
-is shown."""
+"""Watches whose visits no running code can take: other pages continue, the wait is shown."""
 
 from __future__ import annotations
 

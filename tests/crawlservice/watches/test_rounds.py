@@ -1,5 +1,4 @@
-"""Watches: what is due is visited once, within the budget; what is found, changed and gone is
-noticed once."""
+"""Watches: each due page is visited once, within the budget; each change is noticed once."""
 
 from __future__ import annotations
 

@@ -75,22 +75,20 @@ def test_submitters_steer_their_own(watch: Watch) -> None:
 
 
 def test_commands(watch: Watch, service: Frontier) -> None:
-    listed = command("watches")
+    listed = command("watch", "list")
     assert "news" in listed
     assert "running" in listed
-    assert "http://news.example/a" in command("watches", watch.pk, search="/a")
-    assert "new budget" in command("watch", watch.pk, budget="50")
-    assert "paused" in command("watch", watch.pk, pause=True)
-    assert "watch 2 begins" in command("watch", "news", "-a", "city=Ulm", "--budget", "9")
+    assert "http://news.example/a" in command("watch", "show", watch.pk, search="/a")
+    assert "new budget" in command("watch", "set", watch.pk, "--budget", 50)
+    assert "paused" in command("watch", "pause", watch.pk)
+    assert "watch 2 begins" in command("watch", "start", "news", "-a", "city=Ulm", "--budget", "9")
     assert Watch.objects.get(pk=2).budget == 9
-    assert "1 pages are visited" in command("watch", 2 - 1, "--visit-now", "http://news.example/a")
+    assert "1 pages are visited" in command("watch", "visit", 2 - 1, "http://news.example/a")
     for words, problem in (
-        (("watch", watch.pk), "say what to do"),
-        (("watch", watch.pk, "--priority", 5), "do not change"),
-        (("watch", "news", "--pause"), "no number of a watch"),
-        (("watch", watch.pk, "--budget", "many"), "give a number"),
-        (("watch", watch.pk, "--budget", "-3"), "requests per day"),
-        (("watches", 99), "no watch 99"),
+        (("watch", "set", watch.pk), "give --budget"),
+        (("watch", "set", watch.pk, "--budget", "many"), "give a number"),
+        (("watch", "set", watch.pk, "--budget", "-3"), "requests per day"),
+        (("watch", "show", 99), "no watch 99"),
     ):
         with pytest.raises(CommandError, match=problem):
             command(*words)
@@ -140,8 +138,8 @@ def test_lists_of_tasks_leave_rounds_out(watch: Watch) -> None:
     for query, number in (("", 0), ("?watch=all", rounds), (f"?watch={watch.pk}", rounds)):
         page = operator.get(f"/admin/crawlservice/task/{query}").content.decode()
         assert len(texts(page, "#result_list .field-shown_state")) == number
-    assert "no tasks" in command("tasks")
-    assert "news" in command("tasks", watch=watch.pk)
+    assert "no tasks" in command("task", "list")
+    assert "news" in command("task", "list", watch=watch.pk)
 
 
 def test_numbers_that_no_page_has(watch: Watch) -> None:

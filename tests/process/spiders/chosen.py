@@ -15,7 +15,7 @@ class Chosen(Spider):
     settings = {
         "render": "auto",
         "retries": 20,
-        "browser_settle": 0,
+        "browser": {"settle": 0},
         "timeout": 20,
         "concurrency": 4,
         "delay": 0,

@@ -17,7 +17,7 @@ class Live(Spider):
 
     name = "live"
     hold: str
-    settings = {"browser_settle": 0, "timeout": 20, "retries": 20, "browser_failure_pictures": True}
+    settings = {"browser": {"settle": 0, "failure_pictures": True}, "timeout": 20, "retries": 20}
 
     def start(self, url: str, pages: int) -> Iterator[Request]:
         for n in range(pages):

@@ -13,7 +13,7 @@ class OnceSpider(Spider):
 
     name = "once"
     settings = {
-        "keep": "all", "max_age": 3600, "concurrency": 8, "delay": 0, "retries": 20,
+        "reuse": 3600, "concurrency": 8, "delay": 0, "retries": 20,
         "robots": False,
     }  # fmt: skip
 
@@ -36,14 +36,14 @@ class AgainSpider(OnceSpider):
     """Asks whether pages have changed, and parses those only."""
 
     name = "again"
-    settings = {"max_age": 0, "conditional": True, "skip_unchanged": True}
+    settings = {"reuse": {"max_age": 0, "conditional": True, "skip_unchanged": True}}
 
 
 class AlwaysSpider(AgainSpider):
     """Parses them all."""
 
     name = "always"
-    settings = {"skip_unchanged": False}
+    settings = {"reuse": {"skip_unchanged": False}}
 
     def parse(self, response: Response) -> Iterator[Any]:
         self.stats.inc("parsed")

@@ -15,7 +15,7 @@ class Rendered(Spider):
     settings = {
         "downloader": "browser",
         "retries": 20,
-        "browser_settle": 0,
+        "browser": {"settle": 0},
         "timeout": 20,
         "concurrency": 4,
     }

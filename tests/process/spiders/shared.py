@@ -23,8 +23,7 @@ class Shared(Spider):
     settings = {
         "delay": 0,
         "robots": False,
-        "ip_concurrency": CONCURRENCY,
-        "ip_delay": DELAY,
+        "ip": {"concurrency": CONCURRENCY, "delay": DELAY},
     }
 
     def start(self, port: int, names: int, each: int) -> Iterator[Request]:

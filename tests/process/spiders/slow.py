@@ -70,8 +70,8 @@ class Computing(Spider):
 
 
 class Hog(Spider):
-    """Its callback is known to be slow when it gets a page that keeps the interpreter's lock, in a
-    thread, until something is written to the named pipe ``gate``."""
+    """A callback known to be slow, whose page holds the interpreter's lock until ``gate`` is
+    written."""
 
     name = "hog"
     settings = {"concurrency": 64, "delay": 0}

@@ -8,10 +8,12 @@ from typing import Any
 
 from crawlframe import Request, Response, Spider
 
+DELAY = 0.2  # seconds
+
 
 class Whose(Spider):
     name = "whose"
-    settings = {"delay": 0.2, "concurrency": 1, "robots": False}
+    settings = {"delay": DELAY, "concurrency": 1, "robots": False}
 
     def start(self, hosts: list[str], pages: int) -> Iterator[Any]:
         for page in range(pages):

@@ -1,8 +1,8 @@
 -- Affinity: a host belongs to the node of the slot that the hash of its name, or of its domain, names. A claim takes the
--- hosts of its own node first. Those of another node follow when they are due for longer, or at once when
+-- hosts of its own node first. Hosts of another node follow when they are due for longer, or at once when
 -- that node does not ask for more.
 local RESERVED = 250  -- ms for which a due host is left to a node that has asked for more within this time
-local HEAD_START = 2000  -- ms by which a host of another node must have been due earlier to be taken before own ones
+local HEAD_START = 2000  -- ms that another node's host must have been due earlier to be taken before own hosts
 local LEAST, MOST = 16, 256  -- due hosts that one claim looks at
 local UPCOMING = 16  -- hosts that are looked at to find out when to ask again
 local LONGEST = 253  -- characters of a name of a host
@@ -10,9 +10,9 @@ local LABELS = 9  -- at the end of a name that can be a domain: unpack has a lim
 
 local by_domain, generations, slots
 
--- Reads AFFINITY. Without it, or when it does not name this generation and another one, all hosts are equal.
+-- Reads AFFINITY. Without it, or when it does not name this generation and another, all hosts are equal.
 local function load_table()
-  local text = redis.pcall('GET', AFFINITY)  -- damage, of which a node writes the table anew
+  local text = redis.pcall('GET', AFFINITY)  -- if damaged, a node writes the table anew
   local readable, kept = pcall(cmsgpack.unpack, type(text) == 'string' and text or '')
   if not readable or type(kept) ~= 'table' or type(kept[2]) ~= 'table' or type(kept[3]) ~= 'string' then return end
   local members, n = {}, 0
@@ -22,8 +22,8 @@ local function load_table()
   affinity.count = n
 end
 
--- The names whose hash decides: the host without its route, or the domain that somebody has registered. DOMAINS says
--- of the ends of names what the Public Suffix List does.
+-- The names whose hash decides: the host without its route, or the registered domain. DOMAINS has
+-- the rules of the Public Suffix List by the ends of names.
 local function names_of(hosts)
   local names = {}
   for i, host in ipairs(hosts) do names[i] = naming.host_in(host) end
@@ -63,7 +63,7 @@ local function names_of(hosts)
   return names
 end
 
--- The generation to which each host belongs; nil for what is no host.
+-- The generation that each host belongs to; nil for other names.
 local function owners_of(hosts)
   local owners = {}
   for i, name in ipairs(names_of(hosts)) do

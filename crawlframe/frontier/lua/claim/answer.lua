@@ -1,4 +1,4 @@
--- The answer: the batch of this claim, or the one before, whose answer was lost.
+-- The answer: the batch of this claim, or the batch before, whose answer was lost.
 function answer(wait)
   local states, batch, blamed, refused, homeless, named = {}, {}, {}, {}, {}, {}
   if #rids > 0 then

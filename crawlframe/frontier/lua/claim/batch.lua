@@ -21,7 +21,7 @@ end
 -- got less than it asked for and holds less than half as much.
 local STARVED_FOR = 250  -- ms for which a request may be left to such a generation; a node asks every 100 ms
 
--- Of generations that ask for more, those that do not take part in affinity. Leaving requests to the others would be
+-- Generations that ask for more and do not take part in affinity. Leaving requests to the others would be
 -- in vain.
 local function strangers(asking)
   if ARGV[6] == '1' and want > 0 then define.affinity() end

@@ -9,8 +9,8 @@
 -- ARGV[6] 1 when this generation takes part in affinity, else 0
 -- Returns: {wait ms until something more is due (0: at once, -1: nothing is waiting for a time),
 --          {task, state, cookie version, ...}, {rid, lane, record, tries or nil, ...}, {rid, kills, ...}, {rid, refusals, ...},
---          {rid whose host has no address yet, although its task limits what goes to one, ...},
---          {rid, microseconds until it may be sent, ...}: those that are to be reported when they have been sent,
+--          {rid whose host has no address yet, although its task limits requests per address, ...},
+--          {rid, microseconds until it may be sent, ...}: requests to be reported when they have been sent,
 --          {task that runs in one worker and is due, but is not in ARGV[5], and that no other generation serves, ...},
 --          {rid, id of the proxy of the pool that it goes through, ...}}
 -- Repeated with the same sequence number, it returns the same batch. It counts as a change in the
@@ -25,7 +25,7 @@ local now = now_ms()
 
 -- Each part is a block of its own, as a script may have 200 locals; they define this for each other.
 local answer, take_lane, in_turn, serves, take, show_hosts
-local define = {}  -- part -> function that defines what many claims do without
+local define = {}  -- part -> function that defines names that many claims do without
 local affinity = {hungry = {}}  -- generation -> whether it has asked for more
 
 local LEFT = 20  -- ms after which a claim that left requests to others comes back for them
@@ -33,10 +33,10 @@ local poorer, left = 0, 0  -- number of generations to which one is left, and of
 
 local rids, lanes, found = {}, {}, {}  -- the claimed requests, with their lanes and records
 local owners, hold = {}, generation .. '.' .. sequence .. '|'
-local spaced = {}  -- rid, when it may be sent, ...: those of hosts or addresses with a delay
-local routed = {}  -- rid, id of its proxy, ...: those that go through the pool
+local spaced = {}  -- rid, when it may be sent, ...: of hosts or addresses with a delay
+local routed = {}  -- rid, id of its proxy, ...: through the pool
 
--- Tasks that run in one worker: the free slots of those that this generation serves, and those that it may serve.
+-- Tasks that run in one worker: the free slots of the tasks that this generation serves, and the tasks that it may serve.
 local rooms, unserved = {}, {}
 if #ARGV[5] > 1 then
   local listed = cmsgpack.unpack(ARGV[5])

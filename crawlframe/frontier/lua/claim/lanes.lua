@@ -1,4 +1,4 @@
--- Lanes of a host: their requests, who may have them, and their turns.
+-- Lanes of a host: their requests, the generations that may have them, and their turns.
 
 -- Takes up to n rids of a lane that are really ready; an entry whose request is gone or already has
 -- an owner is a leftover and is dropped. Returns how many, and whether the lane is empty now.
@@ -24,8 +24,8 @@ function take_lane(lane, n)
   return got, call('EXISTS', LANE(lane)) == 0
 end
 
--- Who may have requests of a task that runs in one worker: returns whether this generation may now, and if not,
--- which one may; nil: any that asks for the task.
+-- Whether this generation may have requests of a task that runs in one worker now, and if not, which generation
+-- may; nil: any that asks for the task.
 function serves(task)
   local room = rooms[task.id]
   if task.pin == generation then
@@ -37,9 +37,9 @@ function serves(task)
   return false
 end
 
--- The first lanes of a host in the order in which they are served. Tasks of equal priority take turns, whatever the
--- depth of their requests: first comes the one whose last turn is longest ago, and of its lanes that of the least
--- depth. Also returns lane -> another one of the same task and priority, if tasks take turns.
+-- The first lanes of a host in the order of service. Tasks of equal priority take turns, whatever the depth of their
+-- requests: first comes the task whose last turn is longest ago, and its lane of the least depth. Also returns
+-- lane -> another lane of the same task and priority, if tasks take turns.
 function in_turn(listed, turn)
   local members, places = {}, {}
   for i = 1, #listed, 2 do members[#members + 1] = listed[i] end

@@ -7,7 +7,7 @@ local MANY = 1000  -- values passed to one call
 local exhausted = {}  -- choice -> places in this claim that found all their proxies full
 local ENOUGH = 5  -- of them, after which others of the choice are not examined
 
--- Whether an entry {tier, country, tag, ...} has what the terms of a choice ask for.
+-- Whether an entry {tier, country, tag, ...} meets the terms of a choice.
 local function fits(entry, terms)
   for _, term in ipairs(terms) do
     local country, tier = string.match(term, '^country=(%a+)$'), string.match(term, '^tier=(%d+)$')
@@ -48,7 +48,7 @@ local function build_ring(choice, version)
   return flat
 end
 
-local rings, pool_version = {}, nil  -- those that this claim has read
+local rings, pool_version = {}, nil  -- rings that this claim has read
 
 local function tiers_of(choice)
   if pool_version == nil then pool_version = call('GET', POOL_VERSION) end
@@ -72,7 +72,7 @@ end
 
 local function number_of(text) return tonumber(string.sub(redis.sha1hex(text), 1, 8), 16) end
 
--- The proxy of a session at this place; another one after a block, or when it is out.
+-- The proxy of a session at this place; another proxy after a block, or when it is out.
 local function of_session(pool, choice, session, first, count, kept, turn)
   if kept and call('ZSCORE', RING(choice), kept) then return {kept} end
   if count == 0 then return {} end
@@ -147,7 +147,7 @@ local function cap_of(most, failures, proved)
   return math.min(most, via.MAX_FAILURES - (tonumber(failures) or 0))
 end
 
-local rooms_of = {}  -- proxy -> how many more requests it may have; of those that this claim has looked at
+local rooms_of = {}  -- proxy that this claim has looked at -> how many more requests it may have
 
 local function room_of(id)
   if not rooms_of[id] then
@@ -227,7 +227,7 @@ local function assign(pool, pair, lane, terms, empty)
   else pool.ids[#pool.ids + 1] = pair.id end  -- it may be used again, after the others
 end
 
--- Takes up to n requests of a lane, each through a free proxy; the limits are those of a pair. Returns how
+-- Takes up to n requests of a lane, each through a free proxy; the limits are the pair's. Returns how
 -- many, and whether the lane is empty now. `dry`: no proxy was left for more.
 function via.take_proxied(pool, lane, n, terms)
   local got = 0

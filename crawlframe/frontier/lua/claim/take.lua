@@ -1,12 +1,12 @@
 -- Takes requests of one host, or place, at a time.
 
--- Lanes of a host that one claim examines; with more of them, those of one task must not hide another, and
--- where only some may go, not those either.
+-- Lanes of a host that one claim examines; with more of them, the lanes of one task must not hide another's,
+-- nor lanes that may go.
 local MAX_LANES = {few = 16, more = 100, chosen = 500}
 
 local visit = {}  -- the present one: a new table for each would cost more than the rest of a visit
 
--- What is known of a host when its turn comes, and what this claim does with it.
+-- The state of a host when its turn comes, and this claim's effects on it.
 local function begin_visit(name)
   gate.open(name, nil, visit)
   visit.got, visit.gone, visit.apart, visit.kept = 0, 0, 0, 0  -- requests; lanes that are gone, or are of others
@@ -90,8 +90,8 @@ local function set_apart(visit, holder)
   visit.holders[holder or ''] = true
 end
 
--- The terms of the gate for this lane, with n: how many of its requests may go now. With proxies, `pair` are those of
--- each of them.
+-- The terms of the gate for this lane, with n: how many of its requests may go now. With proxies, `pair` are the
+-- terms of each of them.
 local function terms_of(visit, task, lane, n)
   local terms, pool, address = gate.terms(visit, task), visit.pool, visit.address
   visit.obeyed = visit.obeyed or task.robots
@@ -155,7 +155,7 @@ end
 local function note_times(visit, terms, some, empty)
   local delay, gap, at = terms.delay, terms.gap, terms.at
   if gap then
-    -- The rate may only grow while it is what limits the host.
+    -- The rate may only grow while it limits the host.
     local bound = pace_rules().held_up(visit.next_time, at, gap) and not empty
     if bound then call('HINCRBY', visit.key, 'w', some)
     elseif visit.limited then call('HDEL', visit.key, 'w') end
@@ -245,7 +245,7 @@ local function wait_at_address(visit, from)
   local address = visit.address
   address.full = true
   hide(visit)
-  local after = math.max(now, from) + (visit.got > 0 and 1 or 0)  -- those that got nothing come first
+  local after = math.max(now, from) + (visit.got > 0 and 1 or 0)  -- hosts that got nothing come first
   call('ZADD', WAITING(address.name), integer(math.ceil(after)), visit.name)
   local crowded = visit.crowd > 0 and address.active + address.beside >= visit.crowd
   if address.unsent or crowded and address.active > 0 then

@@ -35,7 +35,7 @@ from crawlframe.run.participant import Participants
 
 log = logging.getLogger(__name__)
 
-GATHER_SECONDS = 0.005  # seconds after the first outcome of a batch in which others join it
+GATHER_SECONDS = 0.005  # seconds after the first outcome of a batch for others to join it
 GATHER_ROUNDS = 4  # times that is repeated while more are worth waiting for
 RETRY_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds, while the database or Redis is unavailable
 
@@ -43,10 +43,10 @@ RETRY_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds, while the database or Redi
 class Committer(threading.Thread):
     """Takes outcomes with ``put``; calls ``settled`` (in this thread) with the rids that are done.
 
-    What cannot be written now is held and tried again as long as it takes: nothing is dropped.
-    ``on_fenced`` is called when this generation turns out to be dead; ``worth_waiting_for`` returns
-    how many more outcomes a batch should have; ``place`` gives follow-ups the hosts at which they
-    wait, if these are not their own."""
+    Outcomes that cannot be written now are held and tried again as long as it takes: none is
+    dropped. ``on_fenced`` is called when this generation turns out to be dead;
+    ``worth_waiting_for`` returns how many more outcomes a batch should have; ``place`` gives
+    follow-ups the hosts at which they wait, if these are not their own."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Committer(threading.Thread):
 
     @property
     def waits(self) -> str:
-        """What the held outcomes wait for; "" when they do not wait."""
+        """Why the held outcomes wait; "" when they do not wait."""
         return self._waits or self._ledger.waits
 
     @property
@@ -99,7 +99,7 @@ class Committer(threading.Thread):
         self._inbox.put(job)
 
     def leave(self) -> None:
-        """This generation is dead: what it holds belongs to others."""
+        """This generation is dead: its requests belong to others."""
         self._on_fenced()
 
     def confirm(self) -> None:
@@ -110,7 +110,7 @@ class Committer(threading.Thread):
             self.call(self._confirm)
 
     def close(self) -> None:
-        """Writes what is held, then ends; call join() afterwards."""
+        """Writes the held outcomes, then ends; call join() afterwards."""
         self._inbox.put(None)
 
     def run(self) -> None:
@@ -238,7 +238,7 @@ class Committer(threading.Thread):
                 self._refuse(outcomes[0], error)
 
     def _give_back(self, held: list[Outcome]) -> None:
-        """Requests that have not ended."""
+        """Returns requests that have not ended."""
         for verdict, give in (
             (Verdict.RETRY, self._frontier.retry),
             (Verdict.DEFER, self._frontier.defer),
@@ -317,14 +317,14 @@ class Committer(threading.Thread):
             )
         ended = self._frontier.complete(completions)
         for outcome in outcomes:
-            # Only what this run recorded is marked; the list of another run that won may differ.
+            # Only this run's recorded fingerprints are marked; another run that won may differ.
             if recorded[outcome.rid].follow_ups is outcome.results.follow_ups:
                 self._sieve.add(outcome.task, outcome.results.fingerprints)
         self._task_finisher.add(ended)
 
 
 def _value(outcome: Outcome) -> int:
-    """The number that goes with a request that is given back: milliseconds, or a penalty."""
+    """The number for a request that is returned: milliseconds, or a penalty."""
     if outcome.verdict is Verdict.RELEASE:
         refused = outcome.fetch.signal[0] == REFUSED or outcome.reason == CHALLENGED
         return REFUSAL if refused or outcome.fetch.retry_proxy else 0

@@ -1,4 +1,4 @@
-"""HostCounters: what a worker fetched of each host, until the commit thread adds it to the
+"""HostCounters: a worker's fetches of each host, until the commit thread adds them to the
 database."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from crawlframe.run.outcome import Outcome, Verdict
 
 WRITE_SECONDS = 5.0  # seconds
 UNCOUNTED = (Verdict.PARK, Verdict.DEFER)  # the host is not to blame
-MAX_HOSTS = 5_000  # hosts counted at a time; what others did meanwhile is not counted
+MAX_HOSTS = 5_000  # hosts counted at a time; fetches of others meanwhile are not counted
 
 
 class HostCounters:
@@ -43,7 +43,7 @@ class HostCounters:
         return max(0.0, self._due - now) if self._hosts else None
 
     def take(self) -> dict[str, HostStats]:
-        """What was counted since the last call."""
+        """Returns the counts since the last call."""
         taken, self._hosts = self._hosts, {}
         return taken
 

@@ -15,8 +15,8 @@ MAX_LINKS = 500  # such links of one page, times REACH
 
 
 class SourceLinks(Participant):
-    """Drops the follow-ups that a task has made whose pages this task parses. Counts and drops
-    those of a page of a task that is not followed."""
+    """Drops follow-ups of kept pages that the task which fetched these pages has made before. If
+    the task that parses them does not follow links, drops and counts all."""
 
     takes = ("parent", "results.source")
 
@@ -33,7 +33,7 @@ class SourceLinks(Participant):
             (_source_of(o), [one for candidates in links for one in candidates])
             for o, links in zip(outcomes, there, strict=True)
         ]
-        waiting = self._frontier.known(asked)  # of those that have ended, it knows nothing
+        waiting = self._frontier.known(asked)  # Redis knows nothing of ended tasks
         recorded = self._ledger.recorded_requests({one.rid for _, every in asked for one in every})
         for outcome, links_there, (_, every), marks in zip(
             outcomes, there, asked, waiting, strict=True
@@ -99,9 +99,9 @@ def _known(links: list[list[Admission]], old: set[bytes]) -> list[bool]:
 
 
 def _as_known_there(outcome: Outcome) -> list[list[Admission]]:
-    """The follow-ups as that task would have them, in the same order. One with dont_filter has the
-    request that yielded it and its place among the follow-ups of that one, which other links have
-    moved if the code is another one, or if the task knew some of them: so it has several."""
+    """The follow-ups as the source task would have them, in order. A follow-up with dont_filter is
+    identified by the request that yielded it and its place among that request's follow-ups. Other
+    links move this place if the code changed, or the task knew some: so it has several."""
     task, found = _source_of(outcome), []
     mine = b"\0" + outcome.rid
     unfiltered = sum(mine in fingerprint for fingerprint in outcome.results.fingerprints)

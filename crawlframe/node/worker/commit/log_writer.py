@@ -25,19 +25,19 @@ class LogWriter:
         self._writing = False
 
     def listen(self) -> None:
-        """From now on this process's logs and prints are taken."""
+        """Starts to take this process's logs and prints."""
         logging.getLogger().addHandler(self.lines)
         sys.stdout = cast(TextIO, Printed(sys.stdout, self.lines, "stdout", logging.INFO))
         sys.stderr = cast(TextIO, Printed(sys.stderr, self.lines, "stderr", logging.WARNING))
 
     def tick(self) -> None:
-        """Writes what there is. While an earlier write waits for the database, lines are held, and
-        the oldest ones dropped if there are too many."""
+        """Writes the lines. While an earlier write waits for the database, lines are held, and the
+        oldest dropped if there are too many."""
         if not self._writing:
             self.flush()
 
     def flush(self) -> None:
-        """Writes what there is, after what is being written."""
+        """Writes the lines, after the write in progress."""
         if self.lines.waits:
             self._writing = True
             self._call(self._write)

@@ -67,7 +67,7 @@ class RenderFeedback(FrontierNotice):
 
 class NearPageEnds(FrontierNotice):
     """Settles pages that have a row with the store of texts. A page whose request ended as an error
-    is not remembered: a similar page may bring what it did not."""
+    is not remembered: a similar page may bring its items."""
 
     takes = ("fetch.near",)
 

@@ -43,7 +43,7 @@ class RedirectTargets(FrontierNotice):
 
 
 def _duplicate(target: Target, by: Outcome) -> Outcome:
-    """The end of a request whose page was that of ``by``."""
+    """Returns the outcome of a request whose page ``by`` fetched."""
     outcome = Outcome(target.target, by.task, host_of(target.url), b"", 0, 0, target.url)
     outcome.callback, outcome.depth, outcome.version = by.callback, by.depth, by.version
     outcome.end(Verdict.DONE, DUPLICATE, f"of {by.url[:MAX_DETAIL]}, which redirects to it")

@@ -1,4 +1,4 @@
-"""TaskLog: what spiders log and print, kept until the commit thread writes it to the database."""
+"""TaskLog: logs and printed lines of spiders, kept until the commit thread writes them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ MAX_TEXT = 4000  # characters of a line
 MAX_URL = 2000
 MAX_TASKS = 1000  # whose secrets are remembered
 MAX_UNFINISHED = 100  # printed lines that have no end yet
-OURS = ("crawlframe", "crawlservice", "django")  # loggers that are not those of spiders
+OURS = ("crawlframe", "crawlservice", "django")  # loggers of the framework, not of spiders
 
 
 class Running(NamedTuple):
-    """What runs in this context: a request, or the opening of a task."""
+    """The work that runs in this context: a request, or the opening of a task."""
 
     task: int
     rid: bytes
@@ -31,7 +31,7 @@ class Running(NamedTuple):
 
 
 def running() -> Running | None:
-    """None: neither."""
+    """Returns the work of this context, or None."""
     now = RUNNING.get(None)
     if now is not None:
         return Running(now.task, now.rid, now.url)
@@ -53,7 +53,7 @@ class TaskLog(logging.Handler):
         self._secrets: BoundedDict[int, tuple[str, ...]] = BoundedDict(MAX_TASKS)
 
     def learn(self, spec: TaskSpec) -> None:
-        """From now on the secrets of this task are masked."""
+        """Masks the secrets of this task from now on."""
         self._secrets[spec.task] = tuple(
             sorted(secret_texts(spec.arguments), key=len, reverse=True)
         )
@@ -92,7 +92,7 @@ class TaskLog(logging.Handler):
                 self._lost[self._lines.popleft().task] += 1
 
     def lose(self, lines: list[LogLine], lost: dict[int, int]) -> None:
-        """These could not be written."""
+        """Notes lines that could not be written."""
         with self._mutex:
             self._lost.update(line.task for line in lines)
             self._lost.update(lost)
@@ -111,8 +111,8 @@ class TaskLog(logging.Handler):
 
 
 class Printed:
-    """A standard stream that also gives the log of the task what a spider writes to it. Everything
-    else is that of the stream."""
+    """A standard stream that also adds a spider's output to the log of its task. All other calls go
+    to the stream."""
 
     def __init__(self, stream: TextIO, log: TaskLog, name: str, level: int) -> None:
         self._stream = stream
@@ -139,7 +139,7 @@ class Printed:
             self._unfinished[key] = rest[: 2 * MAX_TEXT]  # a secret across MAX_TEXT stays whole
 
     def _end(self, key: tuple[int, bytes, int], text: str) -> None:
-        """Logs a line of which no end came."""
+        """Logs a line without a line end."""
         task, rid, _ = key
         self._log.add(Running(task, rid, ""), self._level, self._name, text, time.time())
 

@@ -42,7 +42,7 @@ class TaskStates(Participant):
             return
         try:
             self._ledger.tasks.keep_state(states)
-        except LedgerRefused as error:  # the requests go on as long as Redis has it
+        except LedgerRefused as error:  # the requests continue as long as Redis has them
             log.error("the database refuses cookies or proxies of sessions: %s", error)
         for (task, kind), entries in states.items():
             if kind == COOKIES:

@@ -31,9 +31,9 @@ def foresee(callbacks: Callbacks, task: int, spider: Spider, name: str) -> None:
 
 
 def learn(callbacks: Callbacks, task: int, spider: Spider, name: str, article: Article) -> None:
-    """Called after a callback that has used the article. If it had that extracted in the event
-    loop, as by a function that it calls, a plain one runs in threads from then on; for an async
-    one, the log says what to write."""
+    """Called after a callback that has used the article. If the article was extracted in the event
+    loop, as by a function that the callback calls, a plain callback runs in threads from then on;
+    for an async one, the log suggests the code to write."""
     if not article.held_loop:
         return
     if _is_async(_method(type(spider), name)):
@@ -74,14 +74,14 @@ def _is_async(method: Any) -> bool:
 
 
 def _codes(code: CodeType) -> list[CodeType]:
-    """It, and the functions and comprehensions inside it."""
+    """Returns a code object, and the functions and comprehensions inside it."""
     inner = (one for one in code.co_consts if isinstance(one, CodeType))
     return [code, *(found for one in inner for found in _codes(one))]
 
 
 def _loads(code: CodeType, own: tuple[str, ...]) -> bool:
-    """Whether it reads an attribute ``article`` of anything but the spider itself, which may have a
-    callback of this name."""
+    """Whether code reads an attribute ``article`` of anything but the spider itself, which may have
+    a callback of this name."""
     if NAME not in code.co_names:
         return False
     before: Any = None

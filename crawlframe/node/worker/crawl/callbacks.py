@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 SLOW_SECONDS = 0.1  # seconds of one call; a slower callback is no longer run in the event loop
 WARNING_SECONDS = 1.0  # of one step of an async callback, which stays in the loop
-MAX_CALLBACKS = 8  # computing callbacks that may continue next to the one whose turn it is
+MAX_CALLBACKS = 8  # computing callbacks that may continue next to the callback whose turn it is
 SWITCH = 0.001  # seconds until another thread gets the processor while callbacks compute
 MAX_NAMES = 10_000  # slow callbacks
 AT_A_TIME = 4  # callbacks in one iteration of the event loop
@@ -48,11 +48,11 @@ class Call(NamedTuple):
 
 class Callbacks:
     """The callbacks of one worker. ``mark`` is called with (slot, rid of the request whose callback
-    is running, b"" when none is); ``on_slow`` with (task, callback, whether it computes) once it is
-    known why one is slow.
+    is running, b"" when none is); ``on_slow`` with (task, callback, whether it computes) once the
+    cause of a slow one is known.
 
     Callbacks that wait (for a file, a database, another server) run in as many threads as there are
-    requests in flight. Those that compute take turns, because the interpreter runs one thread at a
+    requests in flight. Computing callbacks take turns, because the interpreter runs one thread at a
     time and the event loop must get its share; while a long one runs, a few others may start."""
 
     def __init__(
@@ -91,7 +91,7 @@ class Callbacks:
         return bool(self._slow) and (task, name) in self._slow
 
     async def run(self, call: Call) -> None:
-        """Runs a callback. Raises what its ``function`` and ``take`` raise."""
+        """Runs a callback. Raises the errors of its ``function`` and ``take``."""
         computes = self._slow.get((call.task, call.name)) if self._slow else None
         if computes is None:
             await self._throttle.acquire()
@@ -151,7 +151,7 @@ class Callbacks:
         return await loop.run_in_executor(self._threads, contextvars.copy_context().run, work)
 
     async def _offload(self, rid: bytes, work: Callable[[], Any]) -> Any:
-        """Runs what an async callback waits for as if it were a callback that computes."""
+        """Runs a function that an async callback awaits, as if it were a callback that computes."""
         sys.setswitchinterval(SWITCH)
 
         def run() -> Any:
@@ -164,8 +164,8 @@ class Callbacks:
 
     @contextlib.contextmanager
     def in_thread(self, rid: bytes) -> Iterator[None]:
-        """A context in which the authors' code of a request runs in the current thread: it is
-        marked, and overdue when it takes longer than the deadline."""
+        """A context for authors' code of a request in the current thread: it is marked, and overdue
+        when it takes longer than the deadline."""
         if not self._slots:  # held by threads whose requests were abandoned
             yield
             return
@@ -209,8 +209,8 @@ class Callbacks:
     def stepwise(
         self, awaitable: Awaitable[Any], rid: bytes, what: str
     ) -> Generator[Any, Any, Any]:
-        """``await awaitable``, marked while it holds the event loop: others run in between.
-        ``what`` names it in the warning that it holds the loop for too long."""
+        """Runs ``await awaitable``, marked while it holds the event loop: other code runs in
+        between. ``what`` names it in the warning that it holds the loop for too long."""
         steps: Any = awaitable.__await__()
         step: Callable[[], Any] = steps.__next__
         while True:
@@ -273,7 +273,7 @@ def _throwing(steps: Any, error: BaseException) -> Callable[[], Any]:
 
 
 def _collect(function: Callable[[], Any], take: Callable[[Any], None]) -> Any:
-    """Passes on what a plain function returns or yields; returns what must be awaited, or None."""
+    """Passes on the results of a plain function; returns an awaitable, or None."""
     try:
         result = function()
     except StopIteration as error:  # coroutines and futures give it another meaning
@@ -291,7 +291,7 @@ def _collect(function: Callable[[], Any], take: Callable[[Any], None]) -> Any:
 
 
 def whole(things: Iterable[Any]) -> Iterator[Any]:
-    """Yields them. Raises SpiderError if a generator returns something, too, which nothing gets."""
+    """Yields the results. Raises SpiderError if a generator returns a value as well."""
     lost: Any = yield from things  # type: ignore[func-returns-value]
     if lost is not None:
         raise SpiderError(

@@ -21,11 +21,11 @@ from crawlframe.run.outcome import Outcome
 
 @dataclass(slots=True, eq=False)
 class CrawlFetch:
-    """One fetch of a crawl on its way through the stages. ``asked``: the request as the next stage
-    gets it. ``check`` is awaited with each URL before it is sent. ``in_place``: files about its
-    host are read within it. ``signal``: what the last download says about its host.
-    ``misjudged``: the error of the spider's ``is_blocked``. ``stays``: the target of the redirect
-    waits for no claim of its own."""
+    """One fetch of a crawl on its way through the stages. ``asked``: the request for the next
+    stage. ``check`` is awaited with each URL before it is sent. ``in_place``: files about its host
+    are read within it. ``signal``: the last download's report about its host. ``misjudged``: the
+    error of the spider's ``is_blocked``. ``stays``: the redirect's target needs no claim of its
+    own."""
 
     crawl: TaskCrawl
     rid: bytes
@@ -43,8 +43,8 @@ class CrawlFetch:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class ClaimedFetch(CrawlFetch):
-    """The fetch of a claimed request. ``request`` is as its spider made it; ``stored``: what the
-    store of pages has for it."""
+    """The fetch of a claimed request. ``request`` is as its spider made it; ``stored``: its copy in
+    the store of pages."""
 
     outcome: Outcome
     request: Request
@@ -53,7 +53,7 @@ class ClaimedFetch(CrawlFetch):
 
     @property
     def url(self) -> str:
-        """The URL that its claim is for: its own, or the target of the last redirect."""
+        """The URL of the claim: the request's own, or the target of the last redirect."""
         hops = self.outcome.fetch.redirects
         return hops[-1].url if hops else self.request.url
 
@@ -63,7 +63,7 @@ Next = Callable[[F], Awaitable[Response]]
 
 
 class Stage(Protocol[F]):
-    """One layer: it calls the next one, or answers without."""
+    """One layer: it calls the next stage, or answers without."""
 
     def __call__(self, fetch: F, call_next: Next[F]) -> Awaitable[Response]: ...
 
@@ -74,7 +74,7 @@ class NoResponse(BaseException):
 
 
 def around(stages: Iterable[Stage[F]], fetch: Next[F]) -> Next[F]:
-    """The fetch within these stages, of which the first is the outermost."""
+    """Returns the fetch within these stages, the first outermost."""
     for stage in reversed([*stages]):
         fetch = partial(stage, call_next=fetch)
     return fetch

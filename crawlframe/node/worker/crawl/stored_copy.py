@@ -38,7 +38,7 @@ class StoredCopy:
         return request.replace(headers={**request.headers, **more})
 
     def complete(self, response: Response, request: Request) -> Response:
-        """The response; in place of one that says 304, that of the store."""
+        """Returns the response; in place of a 304, the stored page."""
         page, body = self.previous, self.body
         if page is None or response.file is not None:
             return response

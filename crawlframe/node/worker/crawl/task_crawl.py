@@ -95,8 +95,8 @@ class TaskCrawl:
         pipelines: Pipelines,
     ) -> TaskCrawl:
         """Returns the task with this spider object and its settings. Raises SpiderError,
-        ArgumentError for settings of the task that do not fit, and what the author's properties
-        raise."""
+        ArgumentError for settings of the task that do not fit, and errors of the author's
+        properties."""
         if "middlewares" in vars(spider):
             raise SpiderError("middlewares belong to the class, not to self")
         settings = overridden(read_settings(type(spider)), spec.settings)
@@ -135,7 +135,7 @@ class TaskCrawl:
         own = self.settings
         if self.follow is not None:
             yield SpiderFollow(self.follow)
-        if own.skip_unchanged:
+        if own.reuse.skip_unchanged:
             yield Repeated()
         yield Ended()
         if self.domains:
@@ -158,8 +158,8 @@ class TaskCrawl:
     def collector(
         self, outcome: Outcome, request: Request, got: Any, response: Response | None, sieve: Sieve
     ) -> Collector:
-        """Collects what is yielded for ``got``, which is None for ``start``. What was yielded
-        before, and is taken over, has passed through everything."""
+        """Returns a collector for ``got``, which is None for ``start``. Results that are taken over
+        have passed through everything before."""
         new, own = outcome.results.earlier is None, self.settings
         usage = None if response is None else response.usage
         page = LinkPage(
@@ -184,8 +184,8 @@ class TaskCrawl:
 
     def may_keep(self, outcome: Outcome) -> bool:
         """Whether the page of an outcome is of those that are kept."""
-        if self.settings.keep != "errors":
-            return self.settings.keep == "all" and outcome.verdict.final
+        if self.settings.kept != "errors":
+            return self.settings.kept == "all" and outcome.verdict.final
         if outcome.verdict is Verdict.DONE:  # what the database may refuse is known when written
             return outcome.results.unfit or bool(outcome.results.models)
         return outcome.verdict is Verdict.ERROR
@@ -215,9 +215,9 @@ class TaskCrawl:
         choice = options.proxy or settings.proxy
         if choice is None or choice == DIRECT:
             return ""
-        if settings.ip_concurrency or settings.ip_delay:
+        if settings.ip.limited:
             raise BadRequest(
-                f"request {request.url}: its spider has ip_concurrency or ip_delay, which do not "
+                f"request {request.url}: its spider has limits of IP addresses (ip), which do not "
                 "fit with a proxy"
             )
         session = "" if options.session is None else f"{self.spec.task}.{options.session}"
@@ -230,7 +230,7 @@ class TaskCrawl:
 
     @cached_property
     def keeps_parts(self) -> bool:
-        """Whether what a callback yields before it raises is kept. A visit is a whole."""
+        """Whether the results of a callback that raises are kept. A visit is a whole."""
         return self.settings.keep_partial and self.watching is None
 
     @cached_property
@@ -325,12 +325,12 @@ def called(
 
 
 def finds_pages(function: Callable[..., Any]) -> bool:
-    """Whether a callback only reads a list of pages, as that of sitemaps does."""
+    """Whether a callback only reads a list of pages, as the sitemap callback does."""
     return getattr(function, "finds_pages", False) is True
 
 
 def links_of(response: Response, what: str) -> Iterator[Request]:
-    """What a task that only fetches requests of a page."""
+    """Yields the links of a page, for a task that only fetches."""
     if what == "links":
         for url in response.links():
             yield Request.plain(url)

@@ -15,13 +15,13 @@ from crawlframe.base.limits import TrapSighting
 log = logging.getLogger(__name__)
 
 PAGE_STRIDE = 5  # one of so many pages is looked at; coprime to months and days of a week
-SUSPECT_STRIDE = 2  # the same while the last one brought nothing new
+SUSPECT_STRIDE = 2  # the same while the last page brought nothing new
 MANY_PAGES = 80  # pages of one form, from which on their contents are compared
-LATEST_PAGES = 24  # compared pages by which a form is judged
+LATEST_PAGES = 24  # compared pages that judge a form
 FEW_PAGES = 2  # of them that may bring something new in a trap
-MAX_STRIDE = 24  # the largest number of looked-at pages of which one is compared
+MAX_STRIDE = 24  # the largest number of pages looked at for one compared
 FORMS = 1_000  # that a worker counts of a task
-COMPARED_PAGES = 16  # of which it compares contents
+COMPARED_PAGES = 16  # pages whose contents it compares
 STRINGS = 2_048  # remembered of a form; one that has more is no trap
 SEGMENTS = 8  # of a path that a form names
 BODY = 128 << 10  # bytes that are compared
@@ -29,7 +29,7 @@ NUMBERS = 3  # different ones that make a page with no new words new
 MAX_STOPPED = 200  # forms of a task that are not followed
 SAID_EVERY = 300  # pages of a known trap, after which they are reported
 
-# What varies in URLs of one form, the longest first.
+# The varying parts in URLs of one form, the longest first.
 _VARIES = re.compile(
     r"(?P<session>(?<=;jsessionid=)[^/?;]+)"
     r"|(?P<id>[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})"
@@ -46,8 +46,8 @@ _DIGITS = b"0123456789"
 
 
 def form_of(url: str) -> str:
-    """Return what stands for all URLs of the same form as this normalised one: host, path and
-    names of the query, with numbers, dates and ids replaced by their kind."""
+    """Returns the form of a normalised URL: host, path and names of the query, with numbers, dates
+    and ids replaced by their kind."""
     rest, _, query = url.partition("?")
     host, slash, path = rest[rest.index("//") + 2 :].partition("/")
     if _DIGIT.search(path):
@@ -71,7 +71,7 @@ class _Form:
     """The compared pages of one form."""
 
     def __init__(self) -> None:
-        self.interval = 2  # looked-at pages of which one is compared
+        self.interval = 2  # pages looked at for one compared
         self.wait = 0  # until the next one
         self.words: set[int] = set()
         self.numbers: set[int] = set()
@@ -166,8 +166,7 @@ class TrapWatch:
         self._said: dict[str, int] = {}  # trap -> pages that were reported
 
     def see(self, url: str, body: bytes, items: Iterable[bytes] = ()) -> TrapSighting | None:
-        """Takes note of a page and of what it yielded. Returns what is to be reported of its form,
-        if anything."""
+        """Takes note of a page and its items. Returns a report of its form, if one is due."""
         self._wait -= 1
         if self._wait:
             return None

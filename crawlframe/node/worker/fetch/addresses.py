@@ -15,14 +15,14 @@ UNRESOLVED = "unresolved"  # in place of an address: all such names share its li
 
 
 class Addresses:
-    """Of one worker."""
+    """The addresses of hosts, for one worker."""
 
     def __init__(self, downloader: Downloader) -> None:
         self._downloader = downloader
         self._reported: BoundedDict[str, str] = BoundedDict(MAX_HOSTS)  # host -> address
 
     async def fetch(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
-        """A stage: what a page says about its host names the address, if it is a new one."""
+        """A stage: the page's report about its host has the host's address if that is new."""
         response = await call_next(fetch)
         address = self._new_of(fetch.claimed.host, response)
         fetch.signal = fetch.signal._replace(address=address)
@@ -39,7 +39,7 @@ class Addresses:
         raise NoResponse
 
     def _new_of(self, host: str, response: Response) -> str:
-        """The address of the host, if it is not the one that was reported last."""
+        """The address of the host, if it differs from the last reported one."""
         address = response.address
         if self._reported.get(host, "") == address or host_of(response.url) != host:
             return ""

@@ -10,7 +10,7 @@ from crawlframe.response.response import Response
 
 
 class AuthorsLayers:
-    """Of one worker. ``callbacks`` marks middlewares that run."""
+    """The middlewares of one worker. ``callbacks`` marks them while they run."""
 
     def __init__(self, callbacks: Callbacks, permits: HostPermits) -> None:
         self._callbacks = callbacks
@@ -35,7 +35,7 @@ class AuthorsLayers:
 
     async def pay(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
         """A stage before a request is sent: if a middleware has fetched from its host, in its slot
-        and time, it waits for another one."""
+        and time, the request waits for another turn."""
         if fetch.outcome.fetch.slot_lent:
             fetch.outcome.fetch.slot_lent = False
             place = fetch.outcome.limited_at

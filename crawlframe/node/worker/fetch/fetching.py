@@ -64,9 +64,9 @@ StagesOf = Callable[[TaskCrawl, Way, Stage[ClaimedFetch]], Next[ClaimedFetch]]
 
 
 class MemoryWaits:
-    """The requests of one worker. Each request is excused once: the next time, the memory for the
-    largest body is reserved before its transfer begins, so that it cannot fail for the same
-    reason."""
+    """The requests of one worker that had to wait for memory. Each request is excused once: the
+    next time, the memory for the largest body is reserved before its transfer starts, so that it
+    cannot fail for the same reason."""
 
     def __init__(self) -> None:
         # Of excused requests.
@@ -83,8 +83,8 @@ class MemoryWaits:
 
 
 class Fetching:
-    """The fetches of one worker. ``callbacks`` knows the slow callbacks; ``stages`` is that of
-    Stages; ``permits`` knows whether the target of a redirect is the page of another request."""
+    """The fetches of one worker. ``callbacks`` knows the slow callbacks; ``stages``: as of Stages;
+    ``permits`` knows whether the target of a redirect is the page of another request."""
 
     def __init__(
         self,
@@ -137,8 +137,8 @@ class Fetching:
         return found
 
     async def _follow(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
-        """The stage between those of a claim and those of each URL that is sent: it goes from
-        redirect to redirect, and says what came of it."""
+        """The stage between the stages of a claim and of each URL that is sent: it follows
+        redirects, and records the result."""
         outcome, crawl = fetch.outcome, fetch.crawl
         if outcome.fetch.redirects and not await self._may_go(fetch):
             self._reports.unsent(fetch)
@@ -215,7 +215,7 @@ class Fetching:
             raise AnothersPage
 
     async def _check_target(self, fetch: ClaimedFetch, url: str) -> None:
-        """Raises AnothersPage if a page of the browser leads to that of another request."""
+        """Raises AnothersPage if a page of the browser leads to the page of another request."""
         if not fetch.request.options.actions and not await self._may_go(fetch, url):
             raise AnothersPage
 
@@ -241,13 +241,13 @@ def download(downloader: Downloader, fetch: CrawlFetch) -> Awaitable[Response]:
 
 
 def _renewed(fetch: ClaimedFetch) -> Request:
-    """The request as it was before its middlewares: what they change is for one target."""
+    """The request as it was before its middlewares: their changes are for one target."""
     request = Request.decode(fetch.outcome.record)
     request.downloader = fetch.request.downloader  # that may have been chosen here
     return request
 
 
 def share_cookies(outcome: Outcome, crawl: TaskCrawl) -> None:
-    """What changed in the jar goes with the outcome."""
+    """Puts changes of the cookie jar into the outcome."""
     if changes := crawl.cookies.changes():
         outcome.fetch.cookies = {**(outcome.fetch.cookies or {}), **changes}

@@ -40,10 +40,10 @@ class BytesSpent(FetchError):
 
 
 class InlineFetch:
-    """Those of one task in one worker. They wait for a permit of the host, so its delay and
-    concurrency hold over the cluster; each redirect is a fetch of its own. robots.txt is obeyed,
-    bytes are counted, the development cache is used, and the middlewares of the spider are around
-    each fetch.
+    """The fetches of callbacks of one task in one worker. They wait for a permit of the host, so
+    its delay and concurrency hold over the cluster; each redirect is a fetch of its own. robots.txt
+    is obeyed, bytes are counted, the development cache is used, and the middlewares of the spider
+    are around each fetch.
 
     A request that has a slot of its host already lends it to its fetches of that host, one at a
     time: they could wait for ever for another one. No lock is held while authors' code runs, as
@@ -59,7 +59,7 @@ class InlineFetch:
         permits: HostPermits,
         proxies: ProxySource | None,
     ) -> None:
-        """``stages`` is that of Stages; ``proxies``: None: requests of the pool are not sent."""
+        """``stages``: as of Stages; ``proxies`` None: requests of the pool are not sent."""
         self._crawl = crawl
         self._downloader = downloader
         self._permits = permits
@@ -99,8 +99,8 @@ class InlineFetch:
         return await self._stages(fetch)
 
     async def _permit(self, fetch: CrawlFetch, call_next: Next[CrawlFetch]) -> Response:
-        """A stage: waits for the host, and counts what it sends. Raises BytesSpent, and what
-        ``HostPermits.take`` raises."""
+        """A stage: waits for the host, and counts the bytes. Raises BytesSpent and the errors of
+        ``HostPermits.take``."""
         crawl, asked = self._crawl, fetch.asked
         if crawl.budget is not None and crawl.budget.is_spent(asked.host):
             raise BytesSpent(asked.host)
@@ -122,7 +122,7 @@ class InlineFetch:
         lender: Outcome | None,
         call_next: Next[CrawlFetch],
     ) -> Response:
-        """Fetches with a permit, and again with another one once the robots.txt is known."""
+        """Fetches with a permit, and again with a second permit once the robots.txt is known."""
         crawl, asked = self._crawl, fetch.asked
         patient_until = time.monotonic() + LONGEST_WAIT
         seconds = limits_of(asked, crawl.settings).timeout
@@ -135,7 +135,7 @@ class InlineFetch:
             )
             where = limited_at(asked.host, route, via.id if via else 0)
             address = ""
-            if crawl.settings.ip_concurrency or crawl.settings.ip_delay:
+            if crawl.settings.ip.limited:
                 address = await self._downloader.address_of(asked.url)
             permit_of = self._permits.take(crawl, where, seconds, own=own, address=address)
             try:
@@ -176,7 +176,7 @@ class InlineFetch:
         return room
 
     def _count(self, host: str, size: int) -> None:
-        """Counts the bytes against the limits of the task, with those of the page that runs."""
+        """Counts the bytes against the limits of the task, together with the current page."""
         outcome, budget = RUNNING.get(None), self._crawl.budget
         if budget is None or not isinstance(outcome, Outcome):
             return
@@ -185,7 +185,7 @@ class InlineFetch:
         budget.spent[host] = budget.spent.get(host, 0) + size
 
     def _share_cookies(self) -> None:
-        """What changed in the jar goes with the outcome of the request that runs."""
+        """Puts changes of the cookie jar into the outcome of the running request."""
         outcome = RUNNING.get(None)
         if isinstance(outcome, Outcome) and (changes := self._crawl.cookies.changes()):
             outcome.fetch.cookies = {**(outcome.fetch.cookies or {}), **changes}

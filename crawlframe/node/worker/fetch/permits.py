@@ -53,13 +53,13 @@ class TaskOver(FetchError):
 
 
 class HeldPermit:
-    """A permit while its fetch is made. ``signal``: what that says about the host."""
+    """A permit while its fetch is made. ``signal``: the fetch's report about the host."""
 
     signal = NO_SIGNAL
 
 
 class HostPermits(ABC):
-    """Those of one worker. Use it from one event loop."""
+    """Permits of one worker, asked from one event loop."""
 
     @abstractmethod
     def take(
@@ -71,9 +71,9 @@ class HostPermits(ABC):
         own: bool = False,
         address: str = "",
     ) -> contextlib.AbstractAsyncContextManager[HeldPermit]:
-        """A context in which one fetch may be made, of a task and within so many seconds. ``own``:
-        in the slot of a request of this worker that is being run. ``address``: of the host, for a
-        task that limits what goes to one. Raises HostBusy and TaskOver."""
+        """A context for one fetch of a task, within so many seconds. ``own``: in the slot of a
+        request of this worker that is being run. ``address``: of the host, for a task that limits
+        requests per address. Raises HostBusy and TaskOver."""
 
     async def follow(self, target: Target) -> int:
         """As Reservations.follow. Without a frontier, every redirect is followed."""
@@ -81,7 +81,7 @@ class HostPermits(ABC):
 
 
 class StoredPermits(HostPermits):
-    """The frontier's, on the connection of the commit thread."""
+    """Permits of the frontier, on the connection of the commit thread."""
 
     def __init__(self, committer: Committer, frontier: Frontier, generation: int) -> None:
         self._committer = committer
@@ -143,7 +143,7 @@ class StoredPermits(HostPermits):
 
 
 class LocalPermits(HostPermits):
-    """Those of a worker without a frontier: one fetch of a host at a time, with the delay of the
+    """Permits of a worker without a frontier: one fetch of a host at a time, with the delay of the
     spider in between; with "auto", as long as the host took to answer."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Proxies of requests: from where a worker gets them, and the stage that finds that of a claim."""
+"""Proxies of requests: where a worker gets them, and the stage that finds the proxy of a claim."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNREADABLE_PAUSE = 30_000  # the same if this node cannot read the credentials o
 
 
 class ProxySource(ABC):
-    """Use it from one event loop."""
+    """Proxies for requests, used from one event loop."""
 
     async def of(self, claimed: Claimed) -> ChosenProxy | None:
         """The proxy of a claimed request whose place has a route; None if it is not known any
@@ -28,7 +28,7 @@ class ProxySource(ABC):
         return None if not route or is_pool(selector_in(route)) else fixed_proxy(route)
 
     async def for_route(self, route: str) -> ChosenProxy | None:
-        """One for a fetch outside of the queue; None if there is none now."""
+        """A proxy for a fetch outside of the queue; None if there is none now."""
         choice = selector_in(route)
         return await self.any_of(choice) if is_pool(choice) else fixed_proxy(route)
 
@@ -38,7 +38,7 @@ class ProxySource(ABC):
 
     @abstractmethod
     async def any_of(self, choice: str) -> ChosenProxy | None:
-        """One of the pool that a choice allows, by chance."""
+        """A random proxy of the pool that a choice allows."""
 
 
 class Proxying:

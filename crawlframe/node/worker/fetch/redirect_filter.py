@@ -19,8 +19,8 @@ MAX_HOLD = 60.0  # seconds: a link to the target that was found meanwhile waits 
 
 
 class AnothersPage(BaseException):
-    """The outcome has ended, because its page is that of another request. It is no Exception, as
-    Redirected."""
+    """Raised when the outcome has ended because its page is another request's. It is no Exception,
+    as Redirected."""
 
 
 async def may_go(
@@ -32,12 +32,12 @@ async def may_go(
     *,
     in_place: bool = False,
 ) -> bool:
-    """Whether the request may go on to the target of its last redirect, or to ``url``, to which a
-    page leads. If not, the outcome has ended: as a duplicate, if the task has admitted the target;
-    or it waits for the request that fetches it. ``in_place``: it waits here.
+    """Whether the request may continue to the target of its last redirect, or to ``url``, to which
+    a page leads. If not, the outcome has ended: as a duplicate, if the task has admitted the
+    target; or it waits for the request that fetches it. ``in_place``: it waits here.
 
-    The URLs that led there are its own, so a page may redirect to itself. Of those, only the last
-    one counts as admitted afterwards: others may have to pass the same ones to get their pages."""
+    The URLs that led there are its own, so a page may redirect to itself. Only the last of them
+    counts as admitted afterwards: other requests may have to pass the others."""
     hops = outcome.fetch.redirects
     if request.dont_filter or crawl.watching is not None:
         return True

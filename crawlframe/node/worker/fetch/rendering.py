@@ -31,20 +31,20 @@ PAGES = ("html", "xml")  # kinds of bodies that a browser would change
 
 
 class RenderSource(ABC):
-    """What is known about templates."""
+    """Knowledge about templates."""
 
     @abstractmethod
     async def find(self, spider: str, template: URLTemplate) -> Knowledge:
-        """What is known about a template of a spider."""
+        """Returns the knowledge about a template of a spider."""
 
     @abstractmethod
     def begin(self, spider: str, template: URLTemplate, *, direct: bool) -> None:
-        """A page of a template that needs the browser begins, without a plain fetch if it is
-        ``direct``."""
+        """Records the start of a page whose template needs the browser, without a plain fetch if it
+        is ``direct``."""
 
 
 class Rendering:
-    """``source`` None: nothing is rendered but what asks for the browser itself."""
+    """The stage that renders. ``source`` None: only if a request asks for the browser."""
 
     def __init__(self, callbacks: Callbacks, source: RenderSource | None) -> None:
         self._callbacks = callbacks
@@ -85,8 +85,8 @@ class Rendering:
         response: Response,
         call: Callable[[], Awaitable[Outcome]],
     ) -> Outcome:
-        """Runs the callback by ``call``. If the page must be rendered, what the callback led to is
-        dropped, and the request goes back to its host with a mark."""
+        """Runs the callback by ``call``. If the page must be rendered, the callback's results are
+        dropped, and the request returns to its host with a mark."""
         judged = attempt.is_plain and response.kind in PAGES
         if judged:
             try:
@@ -119,7 +119,7 @@ class Rendering:
                 attempt.lesson = Lesson.STATIC if plain.items else Lesson.BARE
 
     async def _is_asked(self, outcome: Outcome, crawl: TaskCrawl, response: Response) -> bool:
-        """Whether ``needs_browser`` says so. Raises what it raises."""
+        """Whether ``needs_browser`` says so. Raises its errors."""
         method = crawl.spider.needs_browser
         if getattr(method, "__func__", None) is Spider.needs_browser:
             return False

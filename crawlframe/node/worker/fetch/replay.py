@@ -33,7 +33,7 @@ T = TypeVar("T")
 # so that nothing holds it up. The ledger has its real host.
 KEPT_HOST = "/kept/"
 
-PAUSE = 60.0  # seconds in which a cache is not tried again that could not be used
+PAUSE = 60.0  # seconds without another try after a cache could not be used
 
 
 class NotKept(BaseException):
@@ -70,7 +70,7 @@ class CacheReplay:
 
     @classmethod
     def of(cls, settings: Settings) -> CacheReplay | None:
-        """None: the cache is not used."""
+        """Returns None if the cache is not used."""
         if not settings.cache:
             return None
         # Imported here: few nodes need it, and SQLite with it.
@@ -113,7 +113,7 @@ class CacheReplay:
         """Returns the page that is kept for the request. Raises Redirected after it has added a
         redirect to the trail, as a fetch does."""
         if (request.downloader or crawl.settings.downloader) == BROWSER:
-            return None  # what its actions brought is not kept
+            return None  # results of its actions are not kept
         kept = self._use(lambda cache: cache.find(request), None)
         if kept is None:
             return None
@@ -132,7 +132,7 @@ class CacheReplay:
         return self._use(lambda cache: cache.has(request), False)
 
     def keep(self, request: Request, response: Response, crawl: TaskCrawl) -> None:
-        """Keeps what is worth keeping: not what would be tried again."""
+        """Keeps a response unless it would be tried again."""
         if isinstance(response, RenderedResponse):
             return
         if response.status not in crawl.settings.retry_statuses:

@@ -1,4 +1,4 @@
-"""Stages: the list of the stages of a crawl, of what its spider and its node use, made once."""
+"""Stages: the list of the stages of a crawl, as its spider and its node need them, made once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from crawlframe.request.downloader_names import BROWSER
 
 @dataclass(frozen=True)
 class FetchSources:
-    """From where the fetches of a worker know what others have fetched, asked or allowed. None:
+    """Shared knowledge of a worker's fetches: answers, permits and pages of other workers. None:
     robots.txt is not asked for, there is no development cache, requests of the pool are not sent,
     no page of the store is used, no texts are compared."""
 
@@ -45,8 +45,8 @@ class FetchSources:
 
 
 class Stages:
-    """Of one worker. ``callbacks`` marks authors' code; ``failed`` is called with what that
-    raises. ``user_agent``: of requests whose spider names none."""
+    """The stages of one worker. ``callbacks`` marks authors' code; ``failed`` is called with its
+    errors. ``user_agent``: of requests whose spider names none."""
 
     def __init__(
         self,
@@ -75,16 +75,16 @@ class Stages:
             self._near = NearPages(callbacks, sources.near, failed)
 
     def of(self, crawl: TaskCrawl, way: Way, follow: Stage[ClaimedFetch]) -> Next[ClaimedFetch]:
-        """The stages for claims of a kind. ``follow`` is between those of a claim, and those of
-        each URL that is sent for it."""
+        """The stages for claims of a kind. ``follow`` is between the stages of a claim and the
+        stages of each URL that is sent for it."""
         made: list[Stage[ClaimedFetch]] = [*self._of_claim(crawl, way)]
         if way not in NO_FETCH:
             made += [follow, *self._of_url(crawl, way)]
         return around(made, self._innermost(way))
 
     def inline(self, crawl: TaskCrawl, permit: Stage[CrawlFetch]) -> Next[CrawlFetch]:
-        """The stages of what the code of a spider fetches, within its middlewares. ``permit``
-        waits for the host."""
+        """The stages of fetches by the code of a spider, within its middlewares. ``permit`` waits
+        for the host."""
         stages: list[Stage[CrawlFetch]] = [permit]
         if self._sources.replay is not None:
             stages.insert(0, self._sources.replay.fetch)
@@ -103,7 +103,7 @@ class Stages:
             return
         if crawl.budget is not None:
             yield spare_bytes
-        if self._near is not None and own.near_duplicates != "off":
+        if self._near is not None and own.near_duplicates.action != "off":
             yield self._near.fetch
         if own.render == "auto" or way is not Way.PLAIN:
             yield self._rendering.fetch
@@ -138,14 +138,14 @@ class Stages:
             yield partial(robots.fetch, divert=self._side_trips.begin)
         if tdm is not None:
             yield tdm.fetch
-        if own.ip_concurrency or own.ip_delay:
+        if own.ip.limited:
             yield self._addresses.fetch
         yield self._classifier.fetch
         if self._reuse is not None and uses_store:
             yield self._reuse.renew
 
     def _guards_of(self, crawl: TaskCrawl) -> tuple[RobotsGuard | None, TdmGuard | None]:
-        """Those that read the files of a site for this crawl."""
+        """The guards that read the files of a site for this crawl."""
         if not crawl.settings.robots:
             return None, None
         return self._sources.robots, None if crawl.settings.purpose is None else self._tdm

@@ -1,4 +1,4 @@
-"""StoredRenders: what all nodes know about templates, in a worker, which follows its changes."""
+"""StoredRenders: knowledge of all nodes about templates, in a worker, which follows its changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from crawlframe.render.template import URLTemplate
 
 log = logging.getLogger(__name__)
 
-READ_SECONDS = 0.4  # seconds between two reads of what is used
+READ_SECONDS = 0.4  # seconds between two reads of the used spiders
 IDLE_SECONDS = 30.0  # seconds after which a spider is no longer followed
 
 Found = dict[URLTemplate, Knowledge]
@@ -51,8 +51,8 @@ class StoredRenders(RenderSource):
         return known.at(round(1000 * now))
 
     def begin(self, spider: str, template: URLTemplate, *, direct: bool) -> None:
-        """Counts it until the next read, so that not all that begin until then are fetched
-        plainly."""
+        """Counts the page until the next read, so that not all pages that start until then are
+        fetched plainly."""
         found = self._known.get(spider, {})
         if (known := found.get(template)) is not None:
             found[template] = known._replace(skipped=known.skipped + 1 if direct else 0)
@@ -64,7 +64,7 @@ class StoredRenders(RenderSource):
             self.tick()
 
     def tick(self) -> None:
-        """Asks for changes of what is used, and lets go of the rest."""
+        """Asks for changes of the used spiders, and forgets the rest."""
         now = self._clock()
         for spider in [name for name, used in self._used.items() if now - used > IDLE_SECONDS]:
             del self._used[spider]

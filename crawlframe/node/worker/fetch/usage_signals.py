@@ -17,7 +17,7 @@ from crawlframe.spider.settings import SpiderSettings
 
 
 class UsageSignals:
-    """Reads the pages of one worker. ``user_agent``: that of requests whose spider names none."""
+    """Reads the pages of one worker. ``user_agent``: of requests whose spider names none."""
 
     def __init__(self, user_agent: str) -> None:
         self._user_agent = user_agent

@@ -20,7 +20,7 @@ from crawlframe.response.response import Response
 from crawlframe.run.outcome import NO_ERRORS, Outcome, Verdict
 
 MAX_HELD = 64 << 20  # bytes of bodies that wait to be stored, unless a single one is larger
-POLL = 0.05  # seconds between two looks whether there is room for another one
+POLL = 0.05  # seconds between two looks whether there is room for another page
 PER_REASON = 20  # pages of a task and reason that a worker keeps one after the other; then
 KEEP_SECONDS = 10.0  # between two of them: the newest are kept, and a storm of errors is not
 MISSING = ("http_404", "http_410")
@@ -43,7 +43,7 @@ class Keeping:
         if response is None:
             return outcome
         reason = _reason(outcome)
-        if crawl.settings.keep == "errors" and (
+        if crawl.settings.kept == "errors" and (
             outcome.reason in NO_ERRORS or (reason and not self._is_due(outcome.task, reason))
         ):
             return outcome
@@ -84,7 +84,7 @@ class Keeping:
             without_hops(outcome.record),
             self._held,
             reason,
-            tentative=not reason and crawl.settings.keep == "errors",
+            tentative=not reason and crawl.settings.kept == "errors",
             size=len(response.body),
             address=response.address,
         )

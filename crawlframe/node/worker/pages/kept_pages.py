@@ -29,12 +29,12 @@ class KeptPages(ABC):
 
     @abstractmethod
     def give(self, page: SourcePage) -> None:
-        """Its body is not needed any more."""
+        """Releases the page; its body is not needed any more."""
 
 
 class StoredKeptPages(KeptPages):
-    """Reads the database on the connection of the commit thread: what is asked for at about the
-    same time, at once, but not more bodies than MAX_HELD, apart from the last read."""
+    """Reads the database on the connection of the commit thread: pages that are asked for at about
+    the same time in one query, but not more bodies than MAX_HELD, apart from the last read."""
 
     def __init__(self, committer: Committer, ledger: PageLedger) -> None:
         self._committer = committer
@@ -86,5 +86,5 @@ class StoredKeptPages(KeptPages):
                     future.set_result(page)
 
     def _waiting_for(self, number: int) -> list[asyncio.Future[SourcePage | None]]:
-        """Those who have asked for it, and have not been cancelled."""
+        """The futures of callers that have asked for a page, and have not been cancelled."""
         return [future for future in self._asked.pop(number) if not future.done()]

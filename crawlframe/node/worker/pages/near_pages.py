@@ -1,4 +1,4 @@
-"""NearPages: compares the texts of pages with those that came before, as their spiders want it."""
+"""NearPages: compares the texts of pages with earlier ones, as their spiders want it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from crawlframe.near.fingerprint import (
     likeness,
     words_of,
 )
-from crawlframe.near.settings import WITHIN
 from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.crawl.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next
@@ -34,10 +33,11 @@ from crawlframe.response.response import Response
 from crawlframe.response.stored_page import NearDuplicate
 from crawlframe.run.ledger import Ledger
 from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.spider.setting_tables import WITHIN
 
 ASKING = "near_text"
-# Counters of a task: pages that were compared, those that were too short for that, and those that
-# were nearly the same as others: noted only, or not parsed.
+# Counters of a task: pages that were compared, pages that were too short for that, and pages nearly
+# the same as others: noted only, or not parsed.
 COMPARED, SHORT = "near/compared", "near/too_short"
 MARKED, DROPPED = "near/marked", "near/dropped"
 MAX_DETAIL = 1000  # characters of a URL in the row of a page
@@ -84,7 +84,7 @@ class StoredNear(NearSource):
 
 
 class NearPages:
-    """Of one worker. ``failed`` is called with what authors' code raised."""
+    """Compares the pages of one worker. ``failed`` is called with errors of authors' code."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class NearPages:
             return
         response.near_duplicate = NearDuplicate(like.url, likeness(like.bits))
         outcome.detail = str(response.near_duplicate._replace(url=like.url[:MAX_DETAIL]))
-        if crawl.settings.near_duplicates == "mark":
+        if crawl.settings.near_duplicates.action == "mark":
             outcome.count(MARKED)
         else:
             outcome.count(DROPPED)
@@ -140,13 +140,13 @@ class NearPages:
 
 def store_of(crawl: TaskCrawl) -> NearStore:
     """The store of a task's pages."""
-    settings, spec = crawl.settings, crawl.spec
-    limit, most = settings.near_limit, bits_of(settings.near_likeness)
-    if settings.near_within == WITHIN:
+    near, spec = crawl.settings.near_duplicates, crawl.spec
+    limit, most = near.limit, bits_of(near.likeness)
+    if near.within == WITHIN:
         return NearStore(spec.task, "", limit, most)
-    if settings.near_within == "spider":
+    if near.within == "spider":
         return NearStore(0, f"spider:{spec.spider}", limit, most)
-    return NearStore(0, f"name:{settings.near_within}", limit, most)
+    return NearStore(0, f"name:{near.within}", limit, most)
 
 
 def _fingerprint(crawl: TaskCrawl, response: Response) -> tuple[Fingerprint | None]:

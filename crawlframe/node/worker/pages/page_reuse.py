@@ -31,20 +31,20 @@ SHARED = "shared"  # why it waits
 # Counters of a task.
 STORED, NOT_MODIFIED = "store/stored", "store/not_modified"
 SAME_BYTES, TAKEN_OVER = "store/same_bytes", "store/taken_over"
-# Statuses of pages that are used again, and headers that make them somebody's.
+# Statuses of pages that are used again, and headers that make them personal.
 SHAREABLE = frozenset({200, 203, 404, 410})
 PERSONAL = frozenset({"cookie", "authorization"})
 
 
 class PageReuse:
-    """Of one worker, for spiders that use the store."""
+    """Reuse of pages in one worker, for spiders that use the store."""
 
     def __init__(self, source: PageSource, reports: FetchReports) -> None:
         self._source = source
         self._reports = reports
 
     async def fetch(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
-        """A stage: looks what the store has, before anything is fetched."""
+        """A stage: looks into the store before any fetch."""
         fetch.stored = stored = await self._find(fetch.outcome, fetch.crawl, fetch.request)
         if stored.waits or stored.response is not None:
             self._reports.unsent(fetch)
@@ -81,14 +81,14 @@ class PageReuse:
     async def _find(self, outcome: Outcome, crawl: TaskCrawl, request: Request) -> StoredCopy:
         """What the store has for a request. Where no page is fresh, and another request fetches
         it, the outcome has ended, to look again later."""
-        settings = crawl.settings
+        settings, reuse = crawl.settings, crawl.settings.reuse
         if not is_whole(request, settings):
             return StoredCopy()
         if request.options.save or keeps_page(request.options.actions):
             return StoredCopy()
         outcome.fetch.key = page_key(crawl, request)
         if outcome.fetch.redirects:  # it was looked for before the first of them
-            outcome.fetch.reserved = settings.max_age > 0
+            outcome.fetch.reserved = reuse.max_age > 0
             return StoredCopy()
         browser = (request.downloader or settings.downloader) == BROWSER
         found = await self._source.find(
@@ -98,9 +98,9 @@ class PageReuse:
                 host_of(request.url),
                 outcome.rid,
                 partial(_fits, outcome.rid, crawl),
-                settings.max_age,
-                round(1000 * settings.timeout) + RESERVED_MS if settings.max_age else 0,
-                settings.conditional and not browser,
+                reuse.max_age,
+                round(1000 * settings.timeout) + RESERVED_MS if reuse.max_age else 0,
+                reuse.conditional and not browser,
             )
         )
         outcome.fetch.reserved = found.reserved
@@ -110,7 +110,7 @@ class PageReuse:
             return StoredCopy(waits=True)
         page, body = found.page, found.body
         if page is None or not found.fresh or body is None:
-            return StoredCopy(None, page, body, conditional=settings.conditional and not browser)
+            return StoredCopy(None, page, body, conditional=reuse.conditional and not browser)
         outcome.fetch.budget = None  # nothing is fetched
         outcome.count(STORED)
         response = response_of(page, request, body)
@@ -125,8 +125,8 @@ class PageReuse:
         stored: StoredCopy,
         got: Response,
     ) -> None:
-        """Notes what came of a page, and finds what need not be parsed again: then ``earlier`` of
-        the outcome is what the callback would yield."""
+        """Counts unchanged pages, and finds pages that need not be parsed again: then
+        ``earlier`` of the outcome has the callback's results."""
         settings = crawl.settings
         if got.file is not None:
             return
@@ -135,7 +135,7 @@ class PageReuse:
             outcome.count(NOT_MODIFIED)
         elif got.unchanged and got.stored is None:
             outcome.count(SAME_BYTES)
-        if settings.skip_unchanged and request.method == "GET":
+        if settings.reuse.skip_unchanged and request.method == "GET":
             outcome.results.signature = _signature(outcome, crawl, request)
             outcome.results.requests = []
             page = stored.previous
@@ -146,7 +146,7 @@ class PageReuse:
 
 
 def again(earlier: Results) -> Callable[[], Iterator[Any]]:
-    """In place of a callback that need not run: yields what it has yielded before."""
+    """Returns a replacement for a callback that need not run: yields its earlier results."""
 
     def run() -> Iterator[Any]:
         yield from map(msgspec.json.decode, earlier.items)
@@ -156,14 +156,14 @@ def again(earlier: Results) -> Callable[[], Iterator[Any]]:
 
 
 def page_key(crawl: TaskCrawl, request: Request, owner: str = "") -> bytes:
-    """What the page of a request is found by: of one that is the same for all, or of its owner."""
+    """The key that finds the page of a request: a shared page, or a page of its owner."""
     downloader = request.downloader or crawl.settings.downloader
     return key_of(request, crawl.settings, owner, downloader)
 
 
 def kept_key(crawl: TaskCrawl, request: Request, response: Response) -> bytes | None:
-    """What a page is kept under; None if it is not to be found. It is that of the ``owner``, if it
-    may be another one for others: by a login, by cookies, or because its server says so."""
+    """The key under which a page is kept; None if it is not to be found. It is the ``owner``'s if
+    the page may differ for others: by a login, by cookies, or as its server says."""
     if not is_whole(request, crawl.settings) or response.status not in SHAREABLE:
         return None
     sent = {name.lower() for name, _ in (response.sent[2] if response.sent else ())}
@@ -175,19 +175,19 @@ def kept_key(crawl: TaskCrawl, request: Request, response: Response) -> bytes | 
         or "private" in control
         or "no-store" in control
         or (response.stored is not None and response.stored.headers.get("personal", False))
-        # What it calls a block is none for others.
+        # A page that it calls a block may be none for others.
         or crawl.judges_blocks
     )
     return page_key(crawl, request, crawl.owner if personal else "")
 
 
 def manners_of(crawl: TaskCrawl) -> dict[str, Any]:
-    """What was obeyed when a page was fetched, as it is kept with it."""
+    """The rules that were obeyed when a page was fetched, as they are kept with it."""
     return {"robots": crawl.settings.robots, "purpose": crawl.settings.purpose}
 
 
 def _fits(rid: bytes, crawl: TaskCrawl, page: StoredPage) -> bool:
-    """Whether a page may be used in place of a fetch. The page of the same request is that of a run
+    """Whether a page may be used in place of a fetch. A page of the same request is from a run
     before a retry."""
     settings, manners = crawl.settings, page.headers.get("manners") or {}
     return (

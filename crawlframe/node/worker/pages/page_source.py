@@ -15,7 +15,7 @@ from crawlframe.pages.results import Results
 from crawlframe.response.stored_page import StoredPage
 from crawlframe.run.ledger import Ledger
 
-GATHER_SECONDS = 0.002  # seconds in which questions are gathered, so that many cost one query
+GATHER_SECONDS = 0.002  # seconds for which questions are gathered, so that many cost one query
 MAX_QUESTIONS = 64  # questions at a time
 MAX_BODY = 4 << 20  # bytes of a body that is taken from the store; a larger one is fetched
 
@@ -115,7 +115,7 @@ def _is_wanted(page: StoredPage | None, asked: Asked) -> TypeGuard[StoredPage]:
 
 
 class Batches(Generic[Q, A]):
-    """Asks many questions at once: those that come while the commit thread has others to answer."""
+    """Asks many questions at once: questions wait while the commit thread is busy."""
 
     def __init__(self, committer: Committer, answer: Callable[[list[Q]], list[A]]) -> None:
         self._committer = committer

@@ -1,1 +1,1 @@
-"""The files of a site that say what may be fetched of it: robots.txt and tdmrep.json."""
+"""The files of a site that restrict fetches: robots.txt and tdmrep.json."""

@@ -1,10 +1,9 @@
-"""RobotsGuard: asks the robots.txt of an origin before anything of it is fetched. The file is read
-without the spider's middlewares: what one spider sends or changes must not decide what all others
-may fetch.
+"""RobotsGuard: asks the robots.txt of an origin before any fetch. The file is read without the
+spider's middlewares: headers of one spider must not decide the fetches of all others.
 
-Files as this one state the rules of an origin. Each is read by one worker of the cluster, in the
-slot of the request that came first, which then goes back to the head of its lane, because its page
-has to pay the host's delay."""
+Files like robots.txt state the rules of an origin. Each is read by one worker of the cluster, in
+the slot of the request that came first, which then goes back to the head of its lane, because its
+page has to pay the host's delay."""
 
 from __future__ import annotations
 
@@ -43,14 +42,14 @@ from crawlframe.spider.settings import SpiderSettings
 
 WATCH_EVERY = 1.0  # seconds between two looks for files that were forgotten
 MAX_CACHED = 2_000  # files of one kind that a worker keeps, parsed
-RECHECK = 600.0  # seconds after which a worker looks again at what the database has
+RECHECK = 600.0  # seconds after which a worker looks again into the database
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 class LoadedValue(NamedTuple, Generic[V]):
-    """A value, and the seconds for which it may be kept. ``first`` is raised to those who have
+    """A value, and the seconds for which it may be kept. ``first`` is raised to callers that have
     waited for it, in place of the value."""
 
     value: V
@@ -152,7 +151,7 @@ class SiteRules(ABC, Generic[K, V]):
         """The rules of a file that was read; ``fresh``: in the slot of this request."""
 
     async def _unknown(self, url: str, state: RobotsState, now: float) -> BaseException:
-        """Returns what to raise while the file is not known: another worker reads it."""
+        """Returns the exception to raise while the file is not known: another worker reads it."""
         return Wait(url, RETRY_SECONDS, shortly=True)
 
 
@@ -179,7 +178,7 @@ class RobotsGuard(SiteRules[tuple[str, str], Rules]):
         divert: Callable[[F, Wait | Elsewhere], Awaitable[None]] | None = None,
     ) -> Response:
         """Checks each URL of the fetch before it is sent. Raises RobotsForbidden, RobotsUnread if
-        nothing answered, and what ``rules_for`` raises; NoResponse in place of Wait and Elsewhere
+        no server answered, and errors of ``rules_for``; NoResponse in place of Wait and Elsewhere
         after ``divert`` has ended the outcome."""
         reader = self.reader_of(fetch.asked, fetch.crawl.settings)
         reader = reader._replace(
@@ -218,7 +217,7 @@ class RobotsGuard(SiteRules[tuple[str, str], Rules]):
                 self.forget_before(await self.store.forgotten())
 
     def forget_before(self, number: int | None) -> None:
-        """Looks at the database again for all files, if the number differs from the last one."""
+        """Reads all files from the database again, if the number has changed."""
         if number is not None and number != self.forgotten:
             self.forgotten = number
             self._kept.clear()
@@ -256,8 +255,8 @@ class RobotsGuard(SiteRules[tuple[str, str], Rules]):
 
 
 class RobotsCheck:
-    """Checks the URLs that are sent for one request, after the middlewares. ``rules`` are those of
-    the last one."""
+    """Checks the URLs that are sent for one request, after the middlewares. ``rules`` are the rules
+    of the last URL."""
 
     def __init__(self, guard: RobotsGuard, reader: Reader) -> None:
         self.rules = ALLOW_ALL
@@ -265,7 +264,7 @@ class RobotsCheck:
         self._guard = guard
 
     async def __call__(self, url: str) -> None:
-        """Raises RobotsForbidden, and what ``RobotsGuard.rules_for`` raises."""
+        """Raises RobotsForbidden, and errors of ``RobotsGuard.rules_for``."""
         self.rules = await self._guard.rules_for(url, self.reader)
         if self.rules.large:
             allowed = await asyncio.to_thread(self.rules.allows, url)

@@ -20,7 +20,7 @@ MAX_HOLDS = 10_000  # requests remembered
 
 
 class SideTrips:
-    """Of one worker. ``robots`` reads the files; None: there are none. ``clock`` returns
+    """Side trips of one worker. ``robots`` reads the files; None: there are none. ``clock`` returns
     seconds."""
 
     def __init__(
@@ -42,7 +42,7 @@ class SideTrips:
 
     async def go_on(self, fetch: ClaimedFetch) -> Response:
         """In place of a fetch: makes a step of the errand that has brought the request to this
-        host. Then the request goes on, or home. Raises NoResponse."""
+        host. Then the request continues, or returns to its own host. Raises NoResponse."""
         outcome, step = fetch.outcome, FileStep(None)
         assert outcome.side_trip is not None
         if self._robots is not None and fetch.crawl.settings.robots:

@@ -60,8 +60,8 @@ class Elsewhere(BaseException):
 
 
 class FileStep(NamedTuple):
-    """One step of an errand: the next one, None if the file was read, by whomever; what the
-    transfer says about its host, its status, if it was answered, and whether there was one."""
+    """A step of an errand: the next errand, None if the file was read; the transfer's report about
+    its host, its status, if it was answered, and whether there was a transfer."""
 
     errand: Errand | None
     signal: Signal = NO_SIGNAL
@@ -70,7 +70,7 @@ class FileStep(NamedTuple):
 
 
 class SiteFiles:
-    """Those of all origins, for one worker. Use it from one event loop. ``clock`` returns
+    """Rule files of all origins, read by one worker in one event loop. ``clock`` returns
     seconds."""
 
     def __init__(

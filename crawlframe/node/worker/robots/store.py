@@ -1,4 +1,4 @@
-"""RobotsStore: what the workers of a cluster know together of robots.txt and files like it."""
+"""RobotsStore: the workers' shared knowledge of robots.txt and files like it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RobotsStore(ABC):
 
     @abstractmethod
     async def turn(self, origin: str) -> RobotsTurn:
-        """What is known of a file. If it is due and nobody reads it, it is the caller's turn."""
+        """Returns the state of a file. If it is due and unread, it is the caller's turn."""
 
     @abstractmethod
     async def keep(self, origin: str, lease: float) -> None:
@@ -45,7 +45,7 @@ class RobotsStore(ABC):
 
     @abstractmethod
     async def forgotten(self) -> int | None:
-        """A number that changes when somebody wants files to be read again; None: unknown."""
+        """A number that changes when the files must be read again; None: unknown."""
 
 
 class StoredRobots(RobotsStore):

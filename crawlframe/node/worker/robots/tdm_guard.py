@@ -1,5 +1,5 @@
-"""TdmGuard: asks the tdmrep.json of an origin, for spiders with a purpose. It is read as robots.txt
-is, and after it. Its row is next to that of the robots.txt, under the URL of the file."""
+"""TdmGuard: asks the tdmrep.json of an origin, for spiders with a purpose. It is read like
+robots.txt, and after it. Its row is next to the row of robots.txt, under the URL of the file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from crawlframe.robots.tdmrep import NO_TDM_RULES, PATH, TdmRules
 
 
 class TdmGuard(SiteRules[tuple[str, int], TdmRules]):
-    """The files of all origins, for one worker; a stage inside of that of ``robots``, whose store
+    """The tdmrep.json files of all origins, for one worker; a stage inside ``robots``, whose store
     and files are used."""
 
     path = PATH
@@ -31,7 +31,7 @@ class TdmGuard(SiteRules[tuple[str, int], TdmRules]):
         self._robots = robots
 
     async def fetch(self, fetch: F, call_next: Next[F]) -> Response:
-        """Asks for each URL of the fetch before it is sent. Raises what ``rules_for`` raises."""
+        """Checks each URL of the fetch before it is sent. Raises errors of ``rules_for``."""
         assert isinstance(fetch.check, RobotsCheck)
         fetch.check = check = TdmCheck(self, fetch.check)
         response = await call_next(fetch)
@@ -50,8 +50,8 @@ class TdmGuard(SiteRules[tuple[str, int], TdmRules]):
 
 
 class TdmCheck:
-    """Asks for the URLs that are sent for one request, after its RobotsCheck. ``rules`` are those
-    of the last one."""
+    """Checks the URLs that are sent for one request, after its RobotsCheck. ``rules`` are the rules
+    of the last URL."""
 
     def __init__(self, guard: TdmGuard, robots: RobotsCheck) -> None:
         self.rules = NO_TDM_RULES
@@ -59,6 +59,6 @@ class TdmCheck:
         self._robots = robots
 
     async def __call__(self, url: str) -> None:
-        """Raises what RobotsCheck and ``TdmGuard.rules_for`` raise."""
+        """Raises errors of RobotsCheck and ``TdmGuard.rules_for``."""
         await self._robots(url)
         self.rules = await self._guard.rules_for(url, self._robots.reader)

@@ -1,1 +1,1 @@
-"""The start of a task, of which one run may yield millions of requests."""
+"""The start of a task; one run may yield millions of requests."""

@@ -1,5 +1,5 @@
-"""StartRun: one run of a spider's ``start``. If it yields much, or takes long, what it yields is
-recorded in parts as it goes."""
+"""StartRun: one run of a spider's ``start``. Results of a long run are recorded in parts as they
+come."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ log = logging.getLogger(__name__)
 
 PART = MAX_ENTRIES  # requests of a part at most: one script call admits them
 PART_BYTES = 8 << 20  # of their records, from which a part is full
-PART_EVERY = 1.0  # seconds after which what there is becomes a part
+PART_EVERY = 1.0  # seconds after which the results so far become a part
 FORGET_AFTER = 20 * PART  # requests yielded after which those dropped are forgotten, too
 STEP = 0.05  # seconds after which other callbacks of the worker have their turn
-POLL = 0.5  # seconds between two looks whether a start that pauses may go on
+POLL = 0.5  # seconds between two looks whether a paused start may continue
 
 
 Step = Callable[[Call], Awaitable[str | None]]
 
 
 class StartRoom(Enum):
-    """Whether a start may go on."""
+    """Whether a start may continue."""
 
     GO = "go"
     WAIT = "wait"  # enough of its requests wait, or its task is paused
@@ -43,7 +43,7 @@ class StartRoom(Enum):
 
 
 class StartParts(ABC):
-    """Where parts are recorded."""
+    """The store of parts."""
 
     @abstractmethod
     async def last(self, task: int) -> StartPart | None:
@@ -53,9 +53,9 @@ class StartParts(ABC):
     @abstractmethod
     async def record(self, host: str, part: StartPart, fingerprints: list[bytes]) -> StartPart:
         """Writes a part and admits its requests, if no other run has written one with its number.
-        ``host`` is that of the root request; ``fingerprints`` are those of the follow-ups. Returns
-        the part as it was written, without requests that the task knew. Raises StartEnded if
-        another run has gone on, or the database refuses the part."""
+        ``host``: of the root request; ``fingerprints``: of the follow-ups. Returns the part as it
+        was written, without requests that the task knew. Raises StartEnded if another run is ahead,
+        or the database refuses the part."""
 
     @abstractmethod
     async def found(self, task: int, visit: Visit) -> None:
@@ -64,7 +64,7 @@ class StartParts(ABC):
 
     @abstractmethod
     async def room(self, task: int) -> StartRoom:
-        """Returns whether a start may go on now."""
+        """Returns whether a start may continue now."""
 
 
 class StartEnded(Exception):
@@ -76,11 +76,11 @@ class StartEnded(Exception):
 
 
 class _Another(BaseException):  # no error of the authors' code
-    """``start`` does not yield what it yielded before."""
+    """Raised when ``start`` does not repeat its earlier results."""
 
 
 class StartRun:
-    """One run. After ``run``, ``collector`` has what was not recorded in parts."""
+    """One run of ``start``. After ``run``, ``collector`` has the results that no part recorded."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class StartRun:
                 "requests that the task knows are dropped",
                 self._outcome.task,
             )
-        self._outcome.end(Verdict.RELEASE)  # drops what was collected
+        self._outcome.end(Verdict.RELEASE)  # drops the collected results
         self._outcome.verdict = Verdict.DONE
         self._skip = 0
         self.collector = self._collect()
@@ -151,7 +151,7 @@ class StartRun:
         self._looked = time.monotonic()
         self._begin_part()
 
-    # -- what start yields ------------------------------------------------------------------------
+    # -- results of start -------------------------------------------------------------------------
 
     def _some(self) -> Any:
         """Runs in the loop, or in a thread: one step of ``start``, as a callback returns it."""
@@ -257,7 +257,7 @@ class StartRun:
 
     async def _record(self) -> None:
         outcome = self._outcome
-        await self._record_found()  # first: the next run does not find what is before the part
+        await self._record_found()  # first: the next run does not find requests before the part
         self._duplicates += outcome.results.duplicates
         part = StartPart(
             outcome.task,
@@ -314,11 +314,10 @@ class StartRuns:
         alone: bool,
     ) -> tuple[str, Collector]:
         """Runs ``start`` to its end. ``step`` runs one step of it as a callback, and returns the
-        reason for which that closes the task, "" if it does not, None if it failed and what there
-        is so far is kept. Returns such a reason, and the
-        collector of what was not recorded in parts. If the request runs ``alone``, it is given back
-        after the first part, for it has proved to be harmless. Raises StartEnded, and what
-        ``start`` raises."""
+        reason for which the step closes the task, "" if it does not, None if it failed and the
+        results so far are kept. Returns this reason, and the collector of results that no part
+        recorded. If the request runs ``alone``, it returns to the queue after the first part, for
+        it has proved to be harmless. Raises StartEnded, and errors of ``start``."""
         run = StartRun(call, outcome, collect, self.parts, self.leaving, alone)
         return await run.run(step), run.collector
 

@@ -1,4 +1,4 @@
-"""StoredStarts: records what ``start`` yields in database and Redis, on the commit thread."""
+"""StoredStarts: records the results of ``start`` in database and Redis, on the commit thread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from crawlframe.run.outcome import Verdict
 
 
 class StoredStarts(StartParts):
-    """The database first, then Redis, as for the follow-ups of any request."""
+    """Stored starts: the database first, then Redis, as for the follow-ups of any request."""
 
     def __init__(
         self,

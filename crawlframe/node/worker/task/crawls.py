@@ -28,14 +28,14 @@ log = logging.getLogger(__name__)
 
 
 class UnknownTask(Park):
-    """It is not in the database. No other code would change that."""
+    """Raised when a task is not in the database. No other code would change that."""
 
     lack_of_code = False
 
 
 class Crawls:
-    """Use it from one event loop. ``mark`` is that of Callbacks. ``inline`` makes what a spider
-    fetches with inside of its callbacks."""
+    """The opened tasks of one worker, used from one event loop. ``mark``: as of Callbacks.
+    ``inline`` makes the client for fetches inside a spider's callbacks."""
 
     def __init__(
         self,
@@ -57,9 +57,9 @@ class Crawls:
             self._crawls.pop((task, offline), None)
 
     async def get(self, task: int, rid: bytes, *, offline: bool = False) -> TaskCrawl:
-        """Returns the task, opened for request ``rid`` if it is the first one. ``offline``: for a
-        kept page, so that nothing is fetched, by ``opened`` neither. Raises Park, and what
-        ``take_up`` raises."""
+        """Returns the task, opened for request ``rid`` if that is the first. ``offline``: for a
+        kept page, so that ``opened`` fetches nothing either. Raises Park, and errors of
+        ``take_up``."""
         key = task, offline
         future = self._crawls.get(key)
         if future is None:
@@ -76,9 +76,9 @@ class Crawls:
             raise
 
     def let_go(self, busy: Container[int] = (), idle: float = 0.0) -> None:
-        """Lets go of the tasks whose spiders have a hook for it, and starts that hook: all but
-        ``busy`` ones and those that did something within ``idle`` seconds. With ``idle``, spiders
-        stay that run in one worker because of the state that they keep."""
+        """Closes the tasks whose spiders have a hook for it, and starts that hook: all but ``busy``
+        tasks and tasks that did something within ``idle`` seconds. With ``idle``, spiders that run
+        in one worker stay, because of the state that they keep."""
         for key, crawl in self._opened():
             hooked = type(crawl.spider)._release is not Spider._release
             stays = idle > 0 and crawl.spider.workers == 1
@@ -87,12 +87,12 @@ class Crawls:
                 self._leave(key)
 
     async def leave(self) -> None:
-        """Lets go of all tasks, and waits until every hook has ended."""
+        """Closes all tasks, and waits until every hook has ended."""
         self.let_go()
         await asyncio.gather(*self._leaving)
 
     def _drop_one(self) -> None:
-        """Lets go of the task that has waited the longest for a request."""
+        """Closes the task that has waited longest for a request."""
         if opened := self._opened():
             self._leave(min(opened, key=lambda one: one[1].used)[0])
 
@@ -141,7 +141,7 @@ async def _release(crawl: TaskCrawl) -> None:
 
 
 def _unfit(why: str) -> Park:
-    """What no other code would change."""
+    """Returns a Park that no other code would change."""
     park = Park(why)
     park.lack_of_code = False
     return park

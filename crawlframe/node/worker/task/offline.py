@@ -1,4 +1,4 @@
-"""Offline: what fetches in callbacks of kept pages, which is nothing."""
+"""Offline: the client for fetches in callbacks of kept pages, which refuses each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crawlframe.response.response import Response
 
 
 class WithoutNetwork(FetchError):
-    """The callback of a kept page fetches another one."""
+    """The callback of a kept page fetches another page."""
 
     reason = "without_network"
     retryable = False
@@ -21,7 +21,7 @@ class WithoutNetwork(FetchError):
 
 
 class Offline:
-    """In place of InlineFetch, of a task whose kept pages are parsed."""
+    """Replaces InlineFetch in a task whose kept pages are parsed."""
 
     offline: ClassVar = True
 

@@ -33,7 +33,7 @@ class CrawlMaker:
 
     def make(self, spec: TaskSpec) -> TaskCrawl:
         """Returns the task with a new spider object. Raises UnknownSpider, ArgumentError,
-        SpiderError, and what the author's __init__ and properties raise."""
+        SpiderError, and errors of the author's __init__ and properties."""
         spider, start_arguments = build(self._kind_of(spec), spec.arguments, spec.settings)
         if layers := layers_of(spider):
             around = (*type(spider).middlewares, *layers)
@@ -44,7 +44,7 @@ class CrawlMaker:
         return TaskCrawl.of(spec, spider, start_arguments, middlewares, pipelines)
 
     def _kind_of(self, spec: TaskSpec) -> type[Spider]:
-        """Returns the spider of the code, or else that of the recipe."""
+        """Returns the spider of the code, or else of the recipe."""
         if spec.recipe is None or spec.spider in self._registry.spiders:
             return self._registry.get(spec.spider)
         number, kind = self._recipes.get(spec.spider, (0, Spider))

@@ -11,10 +11,10 @@ log = logging.getLogger(__name__)
 
 
 class RecipeRefresh:
-    """``tasks``: task -> name and version of its recipe. When there is another version, ``forget``
-    is called with the task: requests that begin from then on run with it, as after a reload. It is
-    no longer followed then: the next request, if there is one, adds it again.
-    ``later`` runs a job on the thread that owns the ledger, ``back`` one in the event loop."""
+    """Looks for new versions of recipes. ``tasks``: task -> name and version of its recipe. When
+    there is another version, ``forget`` is called with the task: requests that start later run with
+    it, as after a reload. The task is no longer followed then: its next request adds it again.
+    ``later`` runs a job on the thread that owns the ledger, ``back`` in the event loop."""
 
     def __init__(
         self,

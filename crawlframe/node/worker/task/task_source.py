@@ -41,12 +41,11 @@ class TaskSource(ABC):
 
     @abstractmethod
     async def load_summary(self, task: int) -> Summary | None:
-        """Returns the summary of a task of which only its last request is left, and None while
-        anything else is left."""
+        """Returns the summary of a task that has only its last request left, else None."""
 
     @abstractmethod
     def make(self, spec: TaskSpec) -> TaskCrawl:
-        """Returns the task with a new spider object. Raises what CrawlMaker raises."""
+        """Returns the task with a new spider object. Raises errors of CrawlMaker."""
 
 
 class StoredTasks(TaskSource):

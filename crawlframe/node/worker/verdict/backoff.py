@@ -14,7 +14,7 @@ BACKOFF_CAP = 300.0  # seconds
 FILE_GONE = "file_gone"  # the reason of a page whose file was pruned before it was recorded
 REFETCH = 1000  # milliseconds until such a page is fetched again
 RESERVED_MS = 30_000  # milliseconds beyond the timeout of a fetch, for which its page is reserved
-# Milliseconds until a request looks again that waits for the page of another one.
+# Milliseconds until a request that waits for another's page looks again.
 POLL, MAX_POLL = 500, 10_000
 
 

@@ -104,7 +104,7 @@ def describe(failed: middlewares.MiddlewareFailed | JudgementFailed) -> tuple[st
 
 
 def end_as_failed(outcome: Outcome, *, whole: bool) -> None:
-    """Ends an outcome with its ``failure`` as an error. What it has is dropped if it is a
+    """Ends an outcome with its ``failure`` as an error. Its results are dropped if it is a
     ``whole``."""
     assert outcome.results.failure is not None
     error, reason = outcome.results.failure
@@ -115,7 +115,7 @@ def end_as_failed(outcome: Outcome, *, whole: bool) -> None:
 
 
 def as_fetch_error(raised: Exception) -> FetchError:
-    """The error with which a fetch ends. What else it raises means that the request cannot be sent
+    """The error with which a fetch ends. Any other error means that the request cannot be sent
     (BadRequest), or is a defect in the engine, which the log shows, too."""
     if isinstance(raised, FetchError):
         return raised

@@ -16,7 +16,7 @@ from crawlframe.response.response import Response
 
 
 class Limits(NamedTuple):
-    """What is recorded of the headers in each direction. ``value`` and ``all``: characters."""
+    """Limits of the recorded headers in each direction. ``value`` and ``all``: characters."""
 
     headers: int
     value: int
@@ -28,7 +28,7 @@ FULL = Limits(500, 16_000, 128_000)  # to make the response again
 
 COOKIES = ("cookie", "set-cookie", "set-cookie2")
 LOGINS = ("authorization", "proxy-authorization")
-# Other names whose values let somebody in.
+# Other headers whose values are credentials.
 TELLING = re.compile(r"auth|token|secret|passw|credential|session|csrf|xsrf|api-?key|(^|-)key$")
 PAIR = re.compile(r"^(\s*[^=;\s]+=)([^;]*)")
 
@@ -36,8 +36,8 @@ Headers = Iterable[tuple[str, str]]
 
 
 def exchange_of(got: Response | FetchError, arguments: Any) -> dict[str, Any] | None:
-    """What was sent and received, in the form in which it is stored; None if nothing was sent.
-    ``arguments``: those of the task, whose Secrets are masked wherever they occur."""
+    """Returns an exchange in its stored form; None if nothing was sent. ``arguments``: of the task;
+    its Secrets are masked wherever they occur."""
     response = got.response if isinstance(got, FetchError) else got
     sent = (response.sent if response is not None else None) or getattr(got, "sent", None)
     if sent is None and response is None:
@@ -55,8 +55,8 @@ def exchange_of(got: Response | FetchError, arguments: Any) -> dict[str, Any] | 
 
 
 def headers_of(response: Response, arguments: Any) -> dict[str, Any]:
-    """The headers that were sent for a response, and those that were received, without secrets. The
-    rest as in ``exchange_of``."""
+    """The headers that were sent and received for a response, without secrets. The rest as in
+    ``exchange_of``."""
     known = sorted(secret_texts(arguments), key=len, reverse=True) if arguments else []
     recorded: dict[str, Any] = {}
     if response.sent is not None:
@@ -70,8 +70,8 @@ def headers_of(response: Response, arguments: Any) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def _of_sent(headers: tuple[tuple[str, str], ...]) -> tuple[list[str], list[list[str]]]:
-    """Most requests to a host send the same headers. What is hidden in them, and how they are
-    listed if nothing is."""
+    """Returns the hidden values of headers, and their list if none is hidden. Cached, since most
+    requests to a host send the same headers."""
     return [*_hidden(headers)], _listed(headers, [], FULL)
 
 
@@ -95,7 +95,7 @@ def _listed(headers: Headers, known: list[str], limits: Limits = BRIEF) -> list[
 
 @lru_cache(maxsize=1024)
 def _tells(name: str) -> bool:
-    """Whether the value of a header of this name lets somebody in."""
+    """Whether the value of a header of this name is a credential."""
     name = name.lower()
     return name in LOGINS or name in COOKIES or TELLING.search(name) is not None
 
@@ -116,7 +116,7 @@ def _cookie(text: str) -> str:
 
 
 def _hidden(headers: Headers) -> Iterator[str]:
-    """Values that are masked in what was sent, and that the server may repeat."""
+    """Values that are masked in sent headers, and that the server may repeat."""
     for name, value in headers:
         if name.lower() in LOGINS:
             value = value.rpartition(" ")[2]

@@ -1,4 +1,4 @@
-"""Signals: what a fetch says about its host, and its reports to the frontier, by way of the master.
+"""Signals: reports of a fetch about its host to the frontier, by way of the master.
 
 Rate headers say how many more requests an API allows, and until when. They are read in the forms in
 use: ``RateLimit`` of the IETF draft (``"default";r=50;t=30``, and ``limit=100, remaining=50,
@@ -60,12 +60,12 @@ from crawlframe.node.worker.verdict.backoff import retry_after
 from crawlframe.response.response import Response
 
 REFUSALS = 20  # times that a host may refuse a request, which then ends as an error
-FORBIDDEN = 403  # how some APIs refuse what exceeds their quota
+FORBIDDEN = 403  # answer of some APIs to requests beyond their quota
 REFUSING = (429, 503)  # statuses that mean "later" for the whole host (RFC 6585 4, RFC 9110 15.6.4)
 NEVER = -math.inf  # for a request that does not leave
 NO_MEASURE = -1  # for an answer whose time says nothing
 
-# Signals of a fetch through a proxy of the pool after which another one is tried, and how often.
+# Signals of a fetch through a proxy of the pool after which another proxy is tried, and how often.
 PROXY_RETRIES = {PROXY_FAILED: REFUSALS, BLOCKED: REFUSALS, UNREACHABLE: 5}
 
 _UNREACHABLE = (ConnectError, ConnectionLost, DnsError, FetchTimeout)
@@ -75,7 +75,7 @@ _ANSWERED = (
 )
 
 
-MAX_SECONDS = 25 * 3600.0  # seconds: the quota of a day, and some; what is longer is a mistake
+MAX_SECONDS = 25 * 3600.0  # seconds: the quota of a day, and some; longer times are mistakes
 MARGIN = 0.5  # seconds after a reset, which most servers round
 EPOCH = 1_000_000_000  # numbers from here on are seconds since 1970, from 1000 times that on ms
 
@@ -97,16 +97,16 @@ class Quota(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """Seconds until the next request, if those that remain are spread evenly."""
+        """Seconds until the next request, if the remaining requests are spread evenly."""
         return self.reset / (self.remaining + 1) if self.remaining else self.reset + MARGIN
 
 
 @dataclass(frozen=True)
 class FetchReports:
-    """``fetched`` is called for each fetch that is over, with what it says about its host;
-    ``sent`` when a request has left, so many seconds ago, that has a time before which it must not,
-    or is not to leave. ``moves`` is called with the hosts of a request and of a redirect's target:
-    whether the target waits for a claim of its own. ``clock`` returns seconds."""
+    """``fetched`` is called for each ended fetch, with its signal about the host; ``sent`` when a
+    request with an earliest time to leave has left, so many seconds ago, or is not to leave.
+    ``moves`` is called with the hosts of a request and of a redirect's target: whether the target
+    waits for a claim of its own. ``clock`` returns seconds."""
 
     fetched: Callable[[Claimed, Signal], None] = lambda claimed, signal: None
     sent: Callable[[Claimed, float], None] = lambda claimed, ago: None
@@ -120,7 +120,7 @@ class FetchReports:
         return SendTime(claimed.due, partial(self.sent, claimed, 0.0), self.clock)
 
     def unsent(self, fetch: ClaimedFetch) -> None:
-        """Nothing is sent for this claim: the delay of its host does not count."""
+        """Reports that nothing is sent for this claim: the delay of its host does not count."""
         if fetch.claimed.due is not None:
             self.sent(fetch.claimed, NEVER)
 
@@ -145,8 +145,8 @@ class JudgementFailed(Exception):
 
 
 def signal_of_error(error: Exception) -> Signal:
-    """What an error of the downloader says. Others, such as those that middlewares raise, say
-    nothing."""
+    """The signal of an error of the downloader. Other errors, such as those raised by middlewares,
+    have none."""
     if isinstance(error, ProxyAuth):
         return Signal(PROXY_FAILED, LOGIN)
     if isinstance(error, ProxyFailed):
@@ -159,8 +159,8 @@ def signal_of_error(error: Exception) -> Signal:
 def signal_of_response(
     response: Response, seconds: float, blocked: bool, concurrency: int = 1
 ) -> Signal:
-    """What a response says that took so long; ``blocked``: its spider calls it a block.
-    ``concurrency``: so many requests may be on their way, for which no quota may be left."""
+    """The signal of a response that took so long; ``blocked``: its spider calls it a block.
+    ``concurrency``: so many requests may be in flight, for which no quota may be left."""
     quota = quota_of(response)
     spent = quota is not None and quota.remaining == 0 and response.status == FORBIDDEN
     if response.status in REFUSING or spent:
@@ -176,14 +176,14 @@ def signal_of_response(
 
 
 class ResponseClassifier:
-    """Of one worker. ``callbacks`` marks authors' code that runs; None: it is marked already."""
+    """The classifier of one worker. ``callbacks`` marks authors' code; None: it is marked."""
 
     def __init__(self, callbacks: Callbacks | None = None) -> None:
         self._callbacks = callbacks
 
     async def fetch(self, fetch: F, call_next: Next[F]) -> Response:
-        """A stage: notes what a download says about its host; the last one counts. Raises Blocked
-        for a page that the spider's own method calls a block."""
+        """A stage: notes the signal of a download about its host; the last one counts. Raises
+        Blocked for a page that the spider's own method calls a block."""
         crawl, clock = fetch.crawl, fetch.send_time.elapsed
         fetch.signal, fetch.misjudged = NO_SIGNAL, None
         began = clock()
@@ -199,7 +199,7 @@ class ResponseClassifier:
         own = crawl.judges_blocks
         if own:
             blocked = await self._ask(fetch, response)
-        else:  # what the spider handles is no block
+        else:  # a page that the spider handles is no block
             blocked = crawl.spider.is_blocked(response)
             blocked = blocked and not crawl.handles(fetch.asked, response.status)
         fetch.signal = signal_of_response(response, seconds, blocked, crawl.settings.concurrency)
@@ -227,8 +227,8 @@ class ResponseClassifier:
 
 
 def quota_of(response: Response) -> Quota | None:
-    """What a response says; of several, the one that allows the least. None if it says nothing, or
-    nothing that can be read."""
+    """The quota of a response; of several, the strictest. None if there is none that can be
+    read."""
     if not any(map(response.headers.__contains__, _NAMES)):
         return None
     return max(_quotas(response), key=lambda quota: quota.gap, default=None)

@@ -1,0 +1,62 @@
+"""Dispatch: finds the command that was typed, with the settings that it needs; help for all."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+
+from crawlframe import __version__
+from crawlframe.base.program import command
+from crawlframe.errors import CrawlframeError
+from crawlservice import project
+from crawlservice.cli.former import translated
+
+SERVICE, NODE = "crawlservice.settings", "crawlservice.node_settings"
+OUTSIDE = "crawlservice.outside_settings"
+# Commands that work outside of a project. Help on other commands needs their settings.
+ANYWHERE = ("", "help", "--help", "-h", "help startproject")
+
+
+def run() -> None:
+    """Runs the command in ``sys.argv``."""
+    if (new := translated(sys.argv[1:])) is not None:
+        told = command(shlex.join(new))
+        print(f"note: {shlex.join(sys.argv[1:])} is now: {told}", file=sys.stderr)
+        sys.argv[1:] = new
+    words = sys.argv[1:]
+    if words in (["version"], ["--version"]):
+        print(__version__)
+        return
+    # Also when one of our commands starts a node, or a node starts a command.
+    if os.environ.get("DJANGO_SETTINGS_MODULE", SERVICE) in (SERVICE, NODE, OUTSIDE):
+        os.environ["DJANGO_SETTINGS_MODULE"] = _settings(words)
+    try:
+        if words[:1] == ["runcrawler"] and os.environ["DJANGO_SETTINGS_MODULE"] == NODE:
+            from crawlservice.cli.supervise import options_of, supervise
+
+            if options := options_of(words[1:]):
+                sys.exit(supervise(options))
+        # A supervisor is a small process without it.
+        from crawlservice.cli.utility import Utility
+
+        Utility(sys.argv).execute()
+    except CrawlframeError as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _settings(words: list[str]) -> str:
+    if project.script() is None:
+        if " ".join(words) not in ANYWHERE and words[:1] != ["startproject"]:
+            sys.exit(
+                "error: there is no project here: neither this directory nor one above it has a "
+                "manage.py of Crawlframe. Go to the folder of a project, or make one: "
+                f"{command('startproject NAME')}"
+            )
+        return OUTSIDE
+    folder = str(project.directory())
+    if folder not in sys.path:  # the entry point is elsewhere; the spiders are here
+        sys.path.insert(0, folder)
+    return NODE if words[:1] == ["runcrawler"] else SERVICE

@@ -1,0 +1,1 @@
+"""Verbs of nodes: list and rollout."""

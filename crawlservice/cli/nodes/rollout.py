@@ -1,0 +1,162 @@
+"""node rollout: brings all nodes that follow a branch to one revision."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import ArgumentParser
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import DatabaseError
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from crawlframe.code.checkout import DIGITS
+from crawlframe.errors import ArgumentError
+from crawlservice.accounts.journal import record
+from crawlservice.cli.command import ServiceCommand
+from crawlservice.cli.terminal import plain
+from crawlservice.connections.database import prepare
+from crawlservice.connections.frontier import frontier
+from crawlservice.rollouts.rollout import RolloutRun, full_revision
+from crawlservice.rollouts.status import NodeStatus, node_statuses
+
+NOTE_EVERY = 2.0  # seconds between two notes where no live view is possible
+PAGES, TIMEOUT = 100, 300.0
+
+
+class RollOut(ServiceCommand):
+    help = "Brings all nodes that follow a branch to a revision, and waits until they run it."
+    needs_database = False  # except for a canary: a fixed version must get out without it too
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "revision", nargs="?", help="a name that git resolves here, or 40 hex digits"
+        )
+        parser.add_argument("--canary", metavar="NODE", help="try it on this node first")
+        parser.add_argument(
+            "--pages", type=int,
+            help=f"pages a canary must run without a new kind of error ({PAGES})",
+        )  # fmt: skip
+        parser.add_argument(
+            "--timeout", type=float, default=TIMEOUT, metavar="SECONDS",
+            help=f"how long each wait may take ({TIMEOUT:g})",
+        )  # fmt: skip
+        parser.add_argument("--back", action="store_true", help="allow nodes to go back to it")
+        parser.add_argument(
+            "--branch", default="", help="the branch, if nodes follow different ones"
+        )
+        parser.add_argument(
+            "--status", action="store_true", help="only show the state of the nodes"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["status"]:
+            if options["revision"]:
+                raise ArgumentError("--status does not take a revision; leave it out")
+            self._show_status()
+            return
+        view = NodesView(self.console)
+        run = self._new_run(options, view)
+        self.stdout.write(f"rolling out {run.revision}")
+        with suppress(DatabaseError):  # it must get out without a database too
+            canary = options["canary"] or ""
+            record("rollout", command=True, revision=run.revision, canary=canary)
+        try:
+            with view:
+                run.run()
+        except KeyboardInterrupt:
+            self.stderr.write(plain(f"stopped watching; {run.describe()}"))
+            sys.exit(130)
+        self.stdout.write(
+            f"every living node that follows {run.branch} runs {run.revision[:DIGITS]}"
+        )
+
+    def _new_run(self, options: dict[str, Any], view: NodesView) -> RolloutRun:
+        """Raises ArgumentError, and what ``prepare`` raises."""
+        if not options["revision"]:
+            raise ArgumentError("name the revision to roll out, or ask for --status")
+        if options["pages"] is not None and not options["canary"]:
+            raise ArgumentError("--pages requires --canary NODE")
+        pages = PAGES if options["pages"] is None else options["pages"]
+        if pages < 1:
+            raise ArgumentError(f"--pages {pages} must be 1 or more")
+        if not options["timeout"] > 0:
+            raise ArgumentError(f"--timeout {options['timeout']:g} must be more than 0 seconds")
+        revision = full_revision(options["revision"])
+        if options["canary"]:
+            for warning in prepare():
+                self.stderr.write(f"warning: {warning}")
+        return RolloutRun(
+            revision,
+            view.show,
+            branch=options["branch"],
+            back=options["back"],
+            canary=options["canary"] or "",
+            pages=pages,
+            timeout=options["timeout"],
+        )
+
+    def _show_status(self) -> None:
+        newest = frontier().rollouts.current()
+        if newest is None:
+            self.stdout.write("nothing has been announced yet")
+        else:
+            at = datetime.fromtimestamp(newest.announced_at, UTC)
+            whom = ", ".join(newest.nodes) or "all nodes"
+            back = ", also back to it" if newest.back else ""
+            self.stdout.write(
+                plain(f"{at:%Y-%m-%d %H:%M:%S} UTC: {newest.revision[:DIGITS]} of {newest.branch}")
+                + plain(f", announced to {whom}{back}")
+            )
+        if found := node_statuses():
+            self.console.print(table(found))
+        else:
+            self.stdout.write("no node is running")
+
+
+class NodesView:
+    """The state of the nodes, live on a terminal; otherwise a line for each change."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+        self._printed: dict[str, NodeStatus] = {}
+        self._note = ""
+        self._noted_at = 0.0
+
+    def __enter__(self) -> NodesView:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.stop()
+
+    def show(self, found: list[NodeStatus], note: str) -> None:
+        if self._live:
+            self._live.update(Group(table(found), Text(plain(note), style="dim")), refresh=True)
+            return
+        for one in found:
+            if self._printed.get(one.node) != one:
+                self._printed[one.node] = one
+                self._print(f"{one.node}: {one.phase}" + (f", {one.why}" if one.why else ""))
+        if note not in ("", self._note) and time.monotonic() - self._noted_at > NOTE_EVERY:
+            self._note, self._noted_at = note, time.monotonic()
+            self._print(note)
+
+    def _print(self, text: str) -> None:
+        print(plain(text), file=self._console.file, flush=True)
+
+
+def table(found: list[NodeStatus]) -> Table:
+    made = Table("node", "state", "code", box=None, pad_edge=False, header_style="bold")
+    made.add_column("why", overflow="fold")
+    for one in found:
+        made.add_row(one.node, one.phase, one.version or "-", plain(one.why))
+    return made

@@ -1,0 +1,63 @@
+"""Noun: a command whose first word is a noun; its verbs are commands themselves."""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS, ArgumentParser
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, ClassVar
+
+from django.core.management.base import CommandError, CommandParser
+
+from crawlframe.base.program import command
+from crawlservice.cli.command import ServiceCommand
+from crawlservice.cli.grammar import VERBS, WORDS, near
+
+
+class Noun(ServiceCommand):
+    """``verbs``: the commands by their verb, in the order of the grammar. A verb says itself
+    whether it needs a database."""
+
+    verbs: ClassVar[Mapping[str, type[ServiceCommand]]]
+    needs_database = False
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        parser = super().create_parser(prog_name, subcommand, **kwargs)
+        parser.description = f"{WORDS[subcommand][0].upper()}{WORDS[subcommand][1:]}."
+        common = [one for one in parser._actions if one.option_strings and one.dest != "help"]
+        adding = parser.add_subparsers(dest="verb", required=True, metavar="VERB", title="verbs")
+        for name, line in VERBS[subcommand].items():
+            told = self.verbs[name].help or f"{line[0].upper()}{line[1:]}."
+            verb = adding.add_parser(name, help=line, description=told)
+            self.verbs[name]().add_arguments(verb)
+            _add_common(verb, common)
+        return parser
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        """Shows the verbs if none is given."""
+        noun, verbs = argv[1], VERBS[argv[1]]
+        if len(argv) == 2:
+            self.print_help(argv[0], noun)
+            return
+        if not argv[2].startswith("-") and argv[2] not in verbs:
+            self.stderr.write(
+                f"error: {noun} has no verb {argv[2]}{near(argv[2], [*verbs])}\n"
+                f"Its verbs: {', '.join(verbs)} ({command(f'{noun} --help')})"
+            )
+            raise SystemExit(2)
+        super().run_from_argv(argv)
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        verb = options.pop("verb", None)
+        if verb is None:
+            raise CommandError("give a verb")
+        return self.verbs[verb]().execute(*args, **options)
+
+
+def _add_common(parser: ArgumentParser, actions: list[Any]) -> None:
+    """Options of every command of Django, which may stand after the verb, too."""
+    for action in actions:
+        if not set(action.option_strings) & parser._option_string_actions.keys():
+            hidden = copy(action)
+            hidden.default = hidden.help = SUPPRESS
+            parser._add_action(hidden)

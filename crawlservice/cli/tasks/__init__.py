@@ -1,0 +1,1 @@
+"""Verbs of tasks: show, change limits, retry, reparse, export, prune."""

@@ -1,0 +1,90 @@
+"""task retry: runs failed requests again: those of a task, or of a spider over its tasks."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from crawlservice.accounts.journal import record
+from crawlservice.cli.command import ServiceCommand, add_yes
+from crawlservice.cli.moment import ago, read_moment
+from crawlservice.cli.terminal import plain
+from crawlservice.models import BulkRetry, Page
+from crawlservice.tasks import bulk_retry
+from crawlservice.tasks.bulk_retry import WantedErrors
+from crawlservice.tasks.retry import retry
+from crawlservice.tasks.submit import get_task
+
+WHO: dict[str, Any] = {"command": True}
+
+
+class Retry(ServiceCommand):
+    help = "Runs the failed requests of an ended task again, or those of a spider over its tasks."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("id", type=int, nargs="?", help="a task; or give --spider")
+        parser.add_argument("--spider", metavar="NAME", help="over all its tasks that have ended")
+        parser.add_argument(
+            "--since",
+            type=read_moment,
+            metavar="TIME",
+            help="with --spider: errors since 2026-01-31T18:00 (UTC), or of the last 90m, 2h, 3d",
+        )
+        parser.add_argument("--reason", help="with --spider: only errors with this reason")
+        parser.add_argument(
+            "--group", type=int, metavar="ID", help="with --spider: only errors with this cause"
+        )
+        add_yes(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        of_spider = [name for name in ("since", "reason", "group", "yes") if options[name]]
+        if options["id"] is not None and not options["spider"]:
+            if of_spider:
+                raise CommandError(f"--{of_spider[0]} needs --spider, without the number of a task")
+            self._of_task(options["id"], options["dry_run"])
+        elif options["spider"] and options["id"] is None:
+            self._of_spider(options)
+        else:
+            raise CommandError("give the number of a task, or --spider NAME; not both")
+
+    def _of_task(self, task: int, dry_run: bool) -> None:
+        if dry_run:
+            errors = Page.objects.filter(task=get_task(task), state=Page.State.ERROR).count()
+            self.stdout.write(f"task {task} would run again, with {errors:,} failed requests")
+            return
+        failed = retry(task)
+        record("retry", task=task, requests=failed, **WHO)
+        self.done(f"task {task} runs again, with {failed:,} failed requests", f"task cancel {task}")
+
+    def _of_spider(self, options: dict[str, Any]) -> None:
+        since = ago(options["since"])
+        wanted = WantedErrors(options["spider"], options["reason"] or "", options["group"], since)
+        found = bulk_retry.extent(wanted)
+        tasks = f"{found.errors:,} errors in {len(found.tasks):,} ended tasks of {wanted.spider}"
+        self.stdout.write(plain(tasks))
+        if found.active:
+            self.stdout.write(
+                f"left out: {found.active_errors:,} errors of {found.active:,} tasks that still run"
+            )
+        if options["dry_run"] or (
+            found.tasks and not options["yes"] and not self.asks("Retry them?")
+        ):
+            self.stdout.write("nothing was retried")
+            return
+        row = bulk_retry.start(wanted, WHO)
+        with self.progress("retrying", row.all_tasks) as advance:
+            while bulk_retry.step(row.pk):
+                before, row = row.position, bulk_retry.get(row.pk)
+                advance(row.position - before)
+                if not self.error_console.is_terminal:
+                    self._tell(row)
+        row = bulk_retry.get(row.pk)
+        self._tell(row)
+        for task, why in row.skipped:
+            self.stdout.write(plain(f"task {task} was not retried: {why}"))
+
+    def _tell(self, row: BulkRetry) -> None:
+        done = f"{row.position:,} of {row.all_tasks:,} tasks"
+        self.stdout.write(f"{done}: {row.retried_errors:,} of {row.all_errors:,} requests")

@@ -1,0 +1,1 @@
+"""Which settings are in force, and where each comes from."""

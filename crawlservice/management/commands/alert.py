@@ -1,0 +1,128 @@
+"""alert: problems that need somebody now; targets and the default rule."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from crawlframe.base.program import command
+from crawlservice.accounts.journal import record
+from crawlservice.alerts import rule_fields, state, wording
+from crawlservice.cli.command import JsonCommand, ServiceCommand
+from crawlservice.cli.listing import Listing, attributes
+from crawlservice.cli.noun import Noun
+from crawlservice.cli.secret_input import read_secret
+from crawlservice.connections import clock
+from crawlservice.models import OPEN, Alert, AlertRule, AlertTarget, Severity, Webhook
+
+MAX_ALERTS = 200  # alerts
+WHO: dict[str, Any] = {"command": True}
+
+
+ALERTS = Listing[Alert](
+    "alerts",
+    {
+        **attributes("id=pk"),
+        "severity": lambda alert: str(Severity(alert.severity).label),
+        "state": lambda alert: state.word(alert, clock.now()),
+        **attributes("since"),
+        "what": wording.sentence,
+    },
+    "All is well.",
+    folded=("what",),
+)
+
+
+class ListAlerts(JsonCommand):
+    def handle(self, *args: Any, **options: Any) -> None:
+        rows = Alert.objects.filter(OPEN).order_by("-severity", "since", "pk")
+        self.show_list(ALERTS, [*rows[:MAX_ALERTS]], options["json"])
+        if options["json"]:
+            return
+        checked = state.checked_at()
+        told = f"{checked:%Y-%m-%d %H:%M:%S} UTC" if checked else "never: no node has run"
+        self.stdout.write(f"checked: {told}")
+
+
+class AcknowledgeAlerts(ServiceCommand):
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("numbers", nargs="+", type=int, metavar="NUMBER")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        for number in options["numbers"]:
+            state.get_open(number)
+        done = state.acknowledge(options["numbers"], WHO)
+        self.done(f"alerts acknowledged: {done}", None)
+
+
+class MakeTarget(ServiceCommand):
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name")
+        kind = parser.add_mutually_exclusive_group(required=True)
+        kind.add_argument("--mail", metavar="ADDRESSES", help="separated by commas")
+        kind.add_argument(
+            "--service", action="store_true", help="its URL is asked for, or read from stdin"
+        )
+        kind.add_argument("--webhook", metavar="NAME", help="of a webhook")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        kinds, webhook = AlertTarget.Kind, None
+        if options["mail"]:
+            kind, address = kinds.MAIL, options["mail"]
+        elif options["service"]:
+            kind, address = kinds.SERVICE, read_secret("URL: ")
+        else:
+            kind, address = kinds.WEBHOOK, ""
+            webhook = Webhook.objects.filter(name=options["webhook"]).first()
+            if webhook is None:
+                raise CommandError(f"there is no webhook {options['webhook']}")
+        target = rule_fields.new_target(options["name"], kind, address, webhook)
+        record("add_alerttarget", name=target.name, id=target.pk, **WHO)
+        self.stdout.write(
+            f"{target.name}: {target.shown}; to test it: {command(f'alert test {target.name}')}"
+        )
+        self.stdout.write("Undo: delete it in the admin, under Alert targets")
+
+
+class TestTarget(ServiceCommand):
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        # Imported here: nothing else in the command sends.
+        from crawlservice.alerts.outbox import test
+
+        target = AlertTarget.objects.filter(name=options["name"]).first()
+        if target is None:
+            raise CommandError(f"there is no target {options['name']}")
+        problem, reply = test(target)
+        record("test alert target", target=target.name, problem=problem, **WHO)
+        if problem:
+            raise CommandError(f"{target.name}: {problem}")
+        self.stdout.write(f"{target.name} accepted the test: {reply or '-'}")
+
+
+class MakeDefaultRule(ServiceCommand):
+    def handle(self, *args: Any, **options: Any) -> None:
+        targets = [*AlertTarget.objects.filter(enabled=True)]
+        if not targets:
+            raise CommandError(f"there is no target; make one: {command('alert target NAME …')}")
+        known = AlertRule.objects.filter(name=rule_fields.DEFAULT).exists()
+        rule = rule_fields.make_default(targets)
+        names = [target.name for target in targets]
+        verb = "change_alertrule" if known else "add_alertrule"
+        record(verb, name=rule.name, id=rule.pk, targets=names, **WHO)
+        self.stdout.write(f"the rule {rule.name} reports to {', '.join(names)}")
+        self.stdout.write("Undo: delete it in the admin, under Alert rules")
+
+
+class Command(Noun):
+    verbs = {
+        "list": ListAlerts,
+        "ack": AcknowledgeAlerts,
+        "target": MakeTarget,
+        "test": TestTarget,
+        "default": MakeDefaultRule,
+    }

@@ -1,0 +1,199 @@
+"""Words, verbs and help of the commands; old command lines; JSON; exit codes; completion."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import get_commands, load_command_class
+from rich.console import Console
+
+from crawlservice.cli import completion
+from crawlservice.cli.command import ExitCode, ServiceCommand
+from crawlservice.cli.former import FORMER, translated
+from crawlservice.cli.grammar import GROUPS, VERBS, WORDS
+from crawlservice.cli.listing import Listing
+from crawlservice.cli.noun import Noun
+from crawlservice.cli.utility import Utility
+from tests.command_lines import parser_of, problem_of
+from tests.test_rooms import CHECKOUT
+
+Manage = Callable[..., subprocess.CompletedProcess[str]]
+SHOWS = ("list", "show", "keys", "quarantine")
+# Verbs that change nothing, and those whose command says in other words how it ends.
+READS = {
+    *SHOWS, "check", "audit", "check-files", "cache", "export", "layers", "record", "test",
+    "setup-link", "learn", "reconcile", "reseal", "rollout", "reparse",
+}  # fmt: skip
+
+
+def verbs() -> Iterator[tuple[str, str, type[ServiceCommand]]]:
+    for noun in VERBS:
+        command = load_command_class(get_commands()[noun], noun)
+        assert isinstance(command, Noun)
+        assert [*command.verbs] == [*VERBS[noun]] or {*command.verbs} == {*VERBS[noun]}
+        for verb, kind in command.verbs.items():
+            yield noun, verb, kind
+
+
+def sample(old: str) -> list[str]:
+    """A command line of an old form."""
+    return (
+        old.replace("ID", "3").replace("NAME", "books").replace("[", "").replace("]", " 1").split()
+    )
+
+
+@pytest.mark.parametrize("old", FORMER)
+def test_an_old_command_line_has_a_new_form(old: str) -> None:
+    new = translated(sample(old))
+    assert new is not None
+    assert " ".join(new).startswith(FORMER[old])
+    assert problem_of(new) in ("", f"no verb: {' '.join(new)}")
+    assert old.split()[0] not in {*WORDS} - {*VERBS}
+
+
+@pytest.mark.parametrize(
+    "line", ["task list", "task lits", "export check", "watch shwo 3", "page show x", "", "tsak 3"]
+)
+def test_other_lines_are_left_alone(line: str) -> None:
+    assert translated(line.split()) is None
+
+
+def test_options_and_values_of_an_old_line_stay() -> None:
+    for old, new in (
+        ("task 3 --delay 2 --concurrency 4", "task set 3 --delay 2 --concurrency 4"),
+        ("hosts a.example --pause --until 2h", "host pause a.example --until 2h"),
+        ("spiders shop --disable=broken", "spider disable shop broken"),
+        ("watch 1 --visit-now http://a/ http://b/", "watch visit 1 http://a/ http://b/"),
+        ("hosts --held -n 5", "host list --held -n 5"),
+    ):
+        assert " ".join(translated(old.split()) or ()) == new
+
+
+def test_help_groups_25_words_and_names_no_old_one() -> None:
+    assert len(WORDS) <= 25
+    text = Utility(["crawlframe"]).main_help_text()
+    ours, _, others = text.partition("\nDjango and other packages\n")
+    assert re.findall(r"^  (\S+)", ours, re.MULTILINE) == [*WORDS]
+    assert re.findall(r"^([A-Z]\w+)$", ours, re.MULTILINE) == [*GROUPS]
+    assert "migrate" in others
+    assert {old.split()[0] for old in FORMER} - {*WORDS} & {*re.findall(r"\w+", text)} >= {"tasks"}
+    assert {*get_commands()} >= {*WORDS}
+
+
+def test_each_verb_has_a_line_and_each_list_json() -> None:
+    for noun, verb, _ in verbs():
+        parser = parser_of(noun)
+        assert parser is not None
+        assert VERBS[noun][verb] in " ".join(parser.format_help().split())
+        if verb in SHOWS:
+            assert problem_of([noun, verb, "--json"]) == ""
+
+
+def test_each_change_says_how_to_undo_it() -> None:
+    for noun, verb, kind in verbs():
+        if verb not in READS:
+            source = "".join(inspect.getsource(one) for one in kind.__mro__[:2])
+            assert re.search(r"self\.done\(|Undo|appears again|undo", source), f"{noun} {verb}"
+
+
+@pytest.mark.forks
+def test_wrong_words_and_old_ones(manage: Manage) -> None:
+    for words, told in (
+        (["tsak"], "did you mean task?"),
+        (["task", "lits"], "did you mean list?"),
+        (["task", "show"], "required: id"),
+        (["task", "list", "--jsn"], "--jsn"),
+    ):
+        done = manage(*words)
+        assert (done.returncode, told in done.stderr) == (ExitCode.USAGE, True), done.stderr
+    old = manage("pause", 99)
+    assert old.stderr.startswith("note: pause 99 is now: python manage.py task pause 99\n")
+    assert old.returncode == ExitCode.ERROR
+    alone = manage("host")
+    assert (alone.returncode, "forget-robots" in alone.stdout) == (ExitCode.DONE, True)
+
+
+def test_the_table_of_exit_codes_is_complete() -> None:
+    page = (CHECKOUT / "docs/reference/commands.md").read_text()
+    assert {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.M)} == {*ExitCode}
+
+
+LISTING = Listing[tuple[str, int]](
+    "hosts",
+    {"host": lambda row: row[0], "pages": lambda row: row[1], "last seen": lambda row: "x" * 40},
+    "no hosts",
+    folded=("host",),
+)
+
+
+@pytest.mark.parametrize(("width", "head"), [(80, "host pages last seen"), (50, "host pages")])
+def test_a_table_fits_the_terminal(width: int, head: str) -> None:
+    out = StringIO()
+    LISTING.show([("a.example", 12345)], Console(file=out, width=width))
+    first, row, *rest = out.getvalue().splitlines()
+    assert " ".join(first.split()) == head
+    assert "12,345" in row
+    assert ["too narrow for: last seen; --json has all"] * (width == 50) == rest
+    assert LISTING.as_json([("a", 1)]) == {
+        "hosts": [{"host": "a", "pages": 1, "last_seen": "x" * 40}]
+    }
+
+
+def test_names_are_completed_from_the_last_collection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [str(CHECKOUT / "manage.py")])
+    monkeypatch.setattr(
+        "crawlservice.cli.completion.subprocess.Popen", lambda words, **_: started.append(words)
+    )
+    assert completion.names_of("hosts") == {}
+    path = completion.cache_of(CHECKOUT)
+    assert started == [[sys.executable, "-m", completion.COLLECTOR, str(path)]]
+    path.write_text(json.dumps({"hosts": {"a.example": "host"}}))
+    assert completion.names_of("hosts") == {"a.example": "host"}
+    assert len(started) == 1
+    old = time.time() - completion.MAX_AGE
+    os.utime(path, (old, old))
+    assert completion.names_of("spiders") == {}
+    assert len(started) == 2
+
+
+@pytest.mark.forks
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("manage.py ta", ["task"]),
+        ("manage.py host p", ["pause"]),
+        ("manage.py store clear-", ["clear-quarantine", "clear-cache"]),
+        ("manage.py task show ", ["7"]),
+    ],
+)
+def test_a_shell_completes_words_and_verbs(line: str, found: list[str], tmp_path: Path) -> None:
+    pytest.importorskip("argcomplete")
+    env = {
+        **os.environ, "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "out"),
+        "XDG_CACHE_HOME": str(tmp_path),
+    }  # fmt: skip
+    folder = tmp_path / "crawlframe"
+    folder.mkdir()
+    path = folder / completion.cache_of(CHECKOUT).name
+    path.write_text(json.dumps({"tasks": {"7": "shop, running"}}))
+    code = "import sys, crawlservice.cli.program as p; sys.argv[0] = 'manage.py'; p.main()"
+    subprocess.run([sys.executable, "-c", code], env=env, cwd=CHECKOUT, check=True)
+    assert (tmp_path / "out").read_text().split() == found
+    heavy = "import sys, crawlservice.cli.completion; print('django' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
+    assert told.stdout == "False\n"
