@@ -51,7 +51,7 @@ def _in_files() -> Iterator[str]:
     """Names of spiders in the code, which is read and not run."""
     from django.conf import settings
 
-    from crawlframe.code.registry import find_package
+    from crawlframe.code.package import find_package
 
     folder = find_package(settings.CRAWLFRAME.spiders)
     for path in sorted(folder.rglob("*.py")) if folder else ():

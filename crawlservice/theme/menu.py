@@ -110,8 +110,8 @@ def _tab(request: HttpRequest, name: str, entry: Entry, used: set[str]) -> Tab |
     ):
         return None
     place = reverse(f"admin:{model.opts.app_label}_{name}_changelist")
-    title = TITLES.get(name) or capfirst(model.opts.verbose_name_plural)
-    return Tab(model.opts.label_lower, str(title), place)
+    plural = capfirst(model.opts.verbose_name_plural)
+    return Tab(model.opts.label_lower, str(TITLES.get(name, plural)), place)
 
 
 def _model(name: str) -> Any:
@@ -123,7 +123,7 @@ def _used(request: HttpRequest) -> set[str]:
     entries = [entry for some in GROUPS.values() for entry in some]
     tabs = {name for one in entries for name in one.tabs[not one.optional :]} - {*PAGES}
     rows = {f"has_{name}": Exists(_model(name).objects.all()) for name in tabs}
-    user = get_user_model().objects.filter(pk=request.user.pk).annotate(**rows)
+    user = get_user_model().objects.filter(username=request.user.get_username()).annotate(**rows)
     return {name.removeprefix("has_") for name, has in user.values(*rows)[0].items() if has}
 
 
@@ -150,7 +150,7 @@ def tabs(request: HttpRequest) -> list[dict[str, Any]]:
     found = []
     for _entry, some in (pair for entries in shown(request).values() for pair in entries):
         own = [tab.place for tab in some if tab.model in PAGES and tab.place == request.path]
-        items = [{"title": tab.title, "link": tab.place} for tab in some]
+        items: list[dict[str, Any]] = [{"title": tab.title, "link": tab.place} for tab in some]
         if dead:  # the theme takes it for the list of all pages, too
             items = [one | {"active": DEAD_LETTERS in one["link"]} for one in items]
         if len(items) > 1:

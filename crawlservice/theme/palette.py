@@ -53,7 +53,8 @@ def _found(request: HttpRequest, text: str) -> Iterator[SearchResult]:
 
 
 def _tasks(request: HttpRequest, number: str, verb: str) -> Iterator[SearchResult]:
-    task = Task.objects.defer("seeds").filter(pk=row_number(number)).first()
+    pk = row_number(number) or 0
+    task = Task.objects.defer("seeds").filter(pk=pk).first()
     if task is None or not request.user.has_perm("crawlservice.view_task"):
         return
     place = reverse("admin:crawlservice_task_change", args=[task.pk])

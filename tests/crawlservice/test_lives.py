@@ -173,11 +173,11 @@ def test_of_two_lives_that_die_at_the_same_time_the_last_is_missed() -> None:
 
 
 def test_it_is_shown_until_it_comes_back(died: int, as_role: Callable[[str], Client]) -> None:
-    (node,) = read()
-    told = (node.node, node.generation, node.state, node.condition, node.given_back, node.workers)
+    (life,) = read()
+    told = (life.node, life.generation, life.state, life.condition, life.given_back, life.workers)
     assert told == ("alpha", died, "offline", "offline", 7, 0)
-    assert node.since is not None
-    assert timezone.now() - node.since < timedelta(minutes=1)
+    assert life.since is not None
+    assert timezone.now() - life.since < timedelta(minutes=1)
     page = as_role("operator").get("/admin/overview/").content.decode()
     (cells,) = [row for row in rows(page) if row[0] == "alpha"]
     assert cells[1].startswith("offline for 0")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.utils import translation
 
+from crawlframe import errors
 from crawlservice.display import in_words, readable, reason_words
 from crawlservice.tasks.progress.outcomes import PHRASES
 from crawlservice.templatetags.crawls import delay_in_words, pairs
