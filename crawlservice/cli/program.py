@@ -9,7 +9,7 @@ import os
 def main() -> None:
     """Runs the command in ``sys.argv``, or completes it for a shell."""
     if "_ARGCOMPLETE" in os.environ:
-        from crawlservice.cli.completion import complete
+        from crawlservice.cli.shells.completion import complete
 
         complete()
     from crawlservice.cli.dispatch import run

@@ -19,7 +19,6 @@ from crawlframe.spider.spider import SpiderInfo
 from crawlservice import project
 from crawlservice.models import Task
 from crawlservice.recipes.current import masked_headers
-from crawlservice.settings import READ
 from crawlservice.tasks.spider_runs import look_up
 from crawlservice.tasks.stored_limits import limits_as_written
 
@@ -55,7 +54,7 @@ def of_process() -> list[Effective]:
     }
     found |= {
         name: (os.environ.get(name, "").strip() or default, rank)
-        for name, (default, rank) in READ.items()
+        for name, (default, rank) in settings.READ.items()
     }
     return in_order(
         Effective(name, _without_secrets(name, value), _source(name), rank)

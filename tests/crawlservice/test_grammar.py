@@ -17,12 +17,12 @@ import pytest
 from django.core.management import get_commands, load_command_class
 from rich.console import Console
 
-from crawlservice.cli import completion
 from crawlservice.cli.command import ExitCode, ServiceCommand
 from crawlservice.cli.former import FORMER, translated
 from crawlservice.cli.grammar import GROUPS, VERBS, WORDS
 from crawlservice.cli.listing import Listing
 from crawlservice.cli.noun import Noun
+from crawlservice.cli.shells import completion
 from crawlservice.cli.utility import Utility
 from tests.command_lines import parser_of, problem_of
 from tests.test_rooms import CHECKOUT
@@ -156,7 +156,8 @@ def test_names_are_completed_from_the_last_collection(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(sys, "argv", [str(CHECKOUT / "manage.py")])
     monkeypatch.setattr(
-        "crawlservice.cli.completion.subprocess.Popen", lambda words, **_: started.append(words)
+        "crawlservice.cli.shells.completion.subprocess.Popen",
+        lambda words, **_: started.append(words),
     )
     assert completion.names_of("hosts") == {}
     path = completion.cache_of(CHECKOUT)
@@ -194,6 +195,6 @@ def test_a_shell_completes_words_and_verbs(line: str, found: list[str], tmp_path
     code = "import sys, crawlservice.cli.program as p; sys.argv[0] = 'manage.py'; p.main()"
     subprocess.run([sys.executable, "-c", code], env=env, cwd=CHECKOUT, check=True)
     assert (tmp_path / "out").read_text().split() == found
-    heavy = "import sys, crawlservice.cli.completion; print('django' in sys.modules)"
+    heavy = "import sys, crawlservice.cli.shells.completion; print('django' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
     assert told.stdout == "False\n"

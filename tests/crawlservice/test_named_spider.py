@@ -123,7 +123,7 @@ def test_check_lists_recipes_after_the_code() -> None:
     out, err = run("check")
     rows = [" ".join(line.replace("│", " ").split()) for line in out.splitlines()]
     assert "books recipe, version 1 delay = 3.0" in rows
-    assert rows[-1] == "2 spiders, no problems"
+    assert "2 spiders, no problems" in rows
     assert "the recipe shop is not used" in err
 
 

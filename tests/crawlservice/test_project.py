@@ -12,7 +12,6 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from django.core import management
 from django.core.management import call_command
 
 from crawlframe import __version__
@@ -20,6 +19,7 @@ from crawlframe.base.program import command
 from crawlframe.errors import ConfigError
 from crawlservice import project
 from crawlservice.cli import program
+from crawlservice.cli.utility import Utility
 from crawlservice.management.commands.startproject import NewProjectError, write_project
 from tests.conftest import CHECKOUT
 from tests.repository import ENVIRONMENT, Repository
@@ -74,7 +74,7 @@ def test_outside_of_a_project_only_help_and_startproject_do_something(
     monkeypatch.setattr(project, "__file__", str(tmp_path / "installed/crawlservice/project.py"))
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "crawlservice.settings")
     ran: list[list[str]] = []
-    monkeypatch.setattr(management, "execute_from_command_line", ran.append)
+    monkeypatch.setattr(Utility, "execute", lambda typed: ran.append(typed.argv))
     for words in ([], ["help"], ["startproject", "shop"]):
         typed("crawlframe", *words, at=tmp_path)
         program.main()
@@ -90,7 +90,7 @@ def test_outside_of_a_project_only_help_and_startproject_do_something(
 def test_in_a_project_its_spiders_can_be_imported(shop, typed, monkeypatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "crawlservice.settings")
-    monkeypatch.setattr(management, "execute_from_command_line", lambda words: None)
+    monkeypatch.setattr(Utility, "execute", lambda typed: None)
     typed("crawlframe", "runcrawler", at=shop)
     program.main()
     assert sys.path[0] == str(shop)

@@ -221,7 +221,7 @@ def test_a_node_without_the_plug_in_leaves_its_requests_to_others(
 
 def test_a_package_cannot_take_the_name_of_a_built_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = [EntryPoint(name, "os:path", downloaders.GROUP) for name in ("curl", "mine")]
-    monkeypatch.setattr(downloaders, "entry_points", lambda group: entries)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
     downloaders.plug_ins.cache_clear()
     try:
         assert downloaders.known() == ["curl", "requests", "browser", "mine"]

@@ -16,7 +16,7 @@ from typing import Any
 from crawlservice.cli.grammar import VERBS, WORDS
 
 MAX_AGE = 20.0  # seconds after which names are collected again, for the next press of the key
-COLLECTOR = "crawlservice.cli.completion_names"
+COLLECTOR = "crawlservice.cli.shells.names"
 # Kind of name by word, or word and verb; that of the noun holds for its other verbs.
 KINDS = {
     "crawl": "spiders",

@@ -1,0 +1,1 @@
+"""Completion for shells: bash, zsh and fish."""
