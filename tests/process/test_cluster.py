@@ -61,7 +61,7 @@ def test_a_staging_node_on_the_redis_of_production_fetches_nothing(
     ]
     for node in refused:
         assert node.process.wait(LONGEST_WAIT) not in (0, None)
-        for words in ("belongs to installation", "CRAWLFRAME_KEY_PREFIX", "--take-over"):
+        for words in ("belongs to installation", "CRAWLFRAME_KEY_PREFIX", "store take-over"):
             assert words in node.output
         assert "Traceback" not in node.output
     told = manage("submit", "odd", "-a", f"url={web.url}", env=staging)
