@@ -11,6 +11,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from crawlframe.base.program import command
 from crawlservice.cli.command import ServiceCommand
+from crawlservice.cli.exit_code import ExitCode
 from crawlservice.cli.grammar import VERBS, WORDS, near
 
 
@@ -44,7 +45,7 @@ class Noun(ServiceCommand):
                 f"error: {noun} has no verb {argv[2]}{near(argv[2], [*verbs])}\n"
                 f"Its verbs: {', '.join(verbs)} ({command(f'{noun} --help')})"
             )
-            raise SystemExit(2)
+            raise SystemExit(ExitCode.USAGE)
         super().run_from_argv(argv)
 
     def execute(self, *args: Any, **options: Any) -> str | None:
