@@ -1,4 +1,4 @@
-"""Ranks of settings: how many people need each. The type of a setting says it, beside its
+"""Ranks of settings: how many people need each. The type of a setting says it, next to its
 default."""
 
 from __future__ import annotations

@@ -27,7 +27,9 @@ pytestmark = pytest.mark.usefixtures("published")
 def shown(*words: str) -> dict[str, tuple[Any, str]]:
     out = StringIO()
     call_command("config", "show", *words, "--json", stdout=out)
-    return {one["name"]: (one["value"], one["source"]) for one in json.loads(out.getvalue())}
+    return {
+        one["name"]: (one["value"], one["source"]) for one in json.loads(out.getvalue())["settings"]
+    }
 
 
 def test_what_a_process_was_started_with(tmp_path: Path) -> None:
@@ -38,7 +40,9 @@ def test_what_a_process_was_started_with(tmp_path: Path) -> None:
         "CRAWLFRAME_CONTACT": "c@d.example",
     }  # fmt: skip
     words = ("manage.py", "config", "show", "--json")
-    found = {one["name"]: one for one in json.loads(python(tmp_path, *words, **env).stdout)}
+    found = {
+        one["name"]: one for one in json.loads(python(tmp_path, *words, **env).stdout)["settings"]
+    }
     told = {name: (one["value"], one["source"]) for name, one in found.items()}
     assert told["CRAWLFRAME_WORKERS"] == (3, ".env")
     assert told["CRAWLFRAME_CONTACT"] == ("c@d.example", "environment")
@@ -80,7 +84,7 @@ def of_shop(frontier: Frontier) -> list[effective.Effective]:
 def test_the_pages_show_what_differs(published: Frontier) -> None:
     task = submit("shop", ULM, settings={"retries": 0})
     client = log_in_as("operator")
-    for place in (f"crawlservice/task/{task.pk}/change/", "spiders/shop"):
+    for place in (f"crawlservice/task/{task.pk}/settings/", "spiders/shop"):
         page = client.get(f"/admin/{place}").content.decode()
         assert "concurrency" in page
         assert "max_redirects" not in page
