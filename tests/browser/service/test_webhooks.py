@@ -43,7 +43,7 @@ def test_a_webhook_is_added_tried_and_followed(
     page.click("[name=_save]")
     secret = page.locator("#secret").inner_text()
     assert len(secret) > 40
-    page.click("text=Continue to the webhook")
+    page.click("text=Continue")
     expect(page.locator("[name=name]")).to_have_value("ours")
     assert secret not in page.content()
 
