@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from copy import copy
 from typing import Any, ClassVar
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 
 from crawlframe.base.program import command
 from crawlservice.cli.command import ServiceCommand
@@ -49,10 +49,7 @@ class Noun(ServiceCommand):
         super().run_from_argv(argv)
 
     def execute(self, *args: Any, **options: Any) -> str | None:
-        verb = options.pop("verb", None)
-        if verb is None:
-            raise CommandError("give a verb")
-        return self.verbs[verb]().execute(*args, **options)
+        return self.verbs[options.pop("verb")]().execute(*args, **options)
 
 
 def _add_common(parser: ArgumentParser, actions: list[Any]) -> None:
