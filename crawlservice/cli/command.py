@@ -8,7 +8,6 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from enum import IntEnum
 from functools import cached_property
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,6 +21,7 @@ from crawlframe.base.program import command
 from crawlframe.errors import CrawlframeError, TablesMissing
 from crawlframe.frontier.client.wording import error_text
 from crawlservice import environment
+from crawlservice.cli.exit_code import ExitCode
 from crawlservice.connections.checks import missing_right
 from crawlservice.connections.database import hint, prepare
 from crawlservice.tasks.progress.outcomes import Unsuccessful
@@ -41,17 +41,6 @@ COMMON = {
     "--version", "--verbosity", "--settings", "--pythonpath", "--traceback", "--no-color",
     "--force-color", "--skip-checks",
 }  # fmt: skip
-
-
-class ExitCode(IntEnum):
-    """Exit codes of all commands; docs/reference/commands.md says when each one comes."""
-
-    DONE = 0
-    ERROR = 1
-    USAGE = 2
-    CANCELLED = 3
-    NO_TABLES = TablesMissing.exit_code
-    INTERRUPTED = 130
 
 
 class ServiceCommand(BaseCommand):
@@ -77,7 +66,7 @@ class ServiceCommand(BaseCommand):
             raise CommandError(str(error), returncode=error.exit_code) from None
         except CrawlframeError as error:
             _close_broken()
-            code = error.exit_code if isinstance(error, Unsuccessful) else 1
+            code = error.exit_code if isinstance(error, Unsuccessful) else ExitCode.ERROR
             raise CommandError(str(error), returncode=code) from None
         except RedisError as error:
             away = f"{error_text(error)}; try again when it is back"

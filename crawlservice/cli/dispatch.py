@@ -10,6 +10,7 @@ from crawlframe import __version__
 from crawlframe.base.program import command
 from crawlframe.errors import CrawlframeError
 from crawlservice import project
+from crawlservice.cli.exit_code import ExitCode
 from crawlservice.cli.former import translated
 
 SERVICE, NODE = "crawlservice.settings", "crawlservice.node_settings"
@@ -44,7 +45,7 @@ def run() -> None:
     except CrawlframeError as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(ExitCode.INTERRUPTED)
 
 
 def _settings(words: list[str]) -> str:

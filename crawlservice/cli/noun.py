@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from copy import copy
 from typing import Any, ClassVar
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 
 from crawlframe.base.program import command
 from crawlservice.cli.command import ServiceCommand
+from crawlservice.cli.exit_code import ExitCode
 from crawlservice.cli.grammar import VERBS, WORDS, near
 
 
@@ -44,14 +45,11 @@ class Noun(ServiceCommand):
                 f"error: {noun} has no verb {argv[2]}{near(argv[2], [*verbs])}\n"
                 f"Its verbs: {', '.join(verbs)} ({command(f'{noun} --help')})"
             )
-            raise SystemExit(2)
+            raise SystemExit(ExitCode.USAGE)
         super().run_from_argv(argv)
 
     def execute(self, *args: Any, **options: Any) -> str | None:
-        verb = options.pop("verb", None)
-        if verb is None:
-            raise CommandError("give a verb")
-        return self.verbs[verb]().execute(*args, **options)
+        return self.verbs[options.pop("verb")]().execute(*args, **options)
 
 
 def _add_common(parser: ArgumentParser, actions: list[Any]) -> None:

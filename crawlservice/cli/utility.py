@@ -9,6 +9,7 @@ from django.core.management import ManagementUtility, get_commands
 from django.core.management.base import BaseCommand
 
 from crawlframe.base.program import command
+from crawlservice.cli.exit_code import ExitCode
 from crawlservice.cli.grammar import GROUPS, WORDS, near
 
 WIDTH = 14  # characters of the longest word, and two
@@ -39,7 +40,7 @@ class Utility(ManagementUtility):
             hint = near(subcommand, [*WORDS, *get_commands()])
             print(f"error: there is no command {subcommand}{hint}", file=sys.stderr)
             print(f"All commands: {command('help')}", file=sys.stderr)
-            sys.exit(2)
+            sys.exit(ExitCode.USAGE)
         return super().fetch_command(subcommand)
 
 

@@ -17,7 +17,8 @@ import pytest
 from django.core.management import get_commands, load_command_class
 from rich.console import Console
 
-from crawlservice.cli.command import ExitCode, ServiceCommand
+from crawlservice.cli.command import ServiceCommand
+from crawlservice.cli.exit_code import ExitCode
 from crawlservice.cli.former import FORMER, translated
 from crawlservice.cli.grammar import GROUPS, VERBS, WORDS
 from crawlservice.cli.listing import Listing

@@ -89,10 +89,11 @@ def test_it_is_shown_and_an_operator_deletes_it(
     assert program(person("root")).get("nodes").json()["unreadable"] == 1
     metrics = Client(SERVER_NAME="localhost").get("/metrics").content.decode()
     assert "crawlframe_redis_unreadable_rows 1.0" in metrics
-    told = run("store", "clear-quarantine")
+    told = run("store", "quarantine")
     assert "nodes 99" in told
     assert "\\xff<junk>" in told
-    assert "1 rows deleted" in told
+    assert "1 rows would be deleted" in run("store", "clear-quarantine", "--dry-run")
+    assert "1 rows deleted" in run("store", "clear-quarantine")
     assert published.rows.quarantined() == []
     assert Action.objects.get(verb="forget unreadable rows").detail["rows"] == 1
     assert run("store", "quarantine") == "no unreadable rows in Redis\n"

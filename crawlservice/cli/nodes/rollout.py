@@ -19,6 +19,7 @@ from crawlframe.code.checkout import DIGITS
 from crawlframe.errors import ArgumentError
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import ServiceCommand
+from crawlservice.cli.exit_code import ExitCode
 from crawlservice.cli.terminal import plain
 from crawlservice.connections.database import prepare
 from crawlservice.connections.frontier import frontier
@@ -71,7 +72,7 @@ class RollOut(ServiceCommand):
                 run.run()
         except KeyboardInterrupt:
             self.stderr.write(plain(f"stopped watching; {run.describe()}"))
-            sys.exit(130)
+            sys.exit(ExitCode.INTERRUPTED)
         self.stdout.write(
             f"every living node that follows {run.branch} runs {run.revision[:DIGITS]}"
         )

@@ -20,7 +20,7 @@ from crawlservice.tasks.submit import get_task
 WHO: dict[str, Any] = {"command": True}
 
 
-class Retry(ServiceCommand):
+class RetryErrors(ServiceCommand):
     help = "Runs the failed requests of an ended task again, or those of a spider over its tasks."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

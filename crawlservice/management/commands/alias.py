@@ -22,8 +22,6 @@ from crawlservice.identity.papers import identity_here
 from crawlservice.models import AliasRule
 
 MAX_EXAMPLES = 5  # examples
-
-
 RULES = Listing[AliasRule](
     "rules",
     {

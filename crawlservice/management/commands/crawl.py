@@ -11,6 +11,7 @@ from crawlframe.base.urls import normalise
 from crawlframe.errors import ArgumentError
 from crawlservice.cli.command import ServiceCommand
 from crawlservice.cli.crawl import Crawl
+from crawlservice.cli.exit_code import ExitCode
 from crawlservice.cli.terminal import ASKED, add_arguments, add_labels, add_output, add_settings
 from crawlservice.tasks.arguments.spider_arguments import parse_pairs
 from crawlservice.tasks.labels import parse_all
@@ -48,7 +49,7 @@ class Command(ServiceCommand):
         try:
             self.run(options["spider"], arguments_of(options), options)
         except KeyboardInterrupt:
-            sys.exit(130)
+            sys.exit(ExitCode.INTERRUPTED)
 
     def run(self, spider: str, arguments: dict[str, str], options: dict[str, Any]) -> None:
         Crawl(spider, arguments, **self.common(options)).run()

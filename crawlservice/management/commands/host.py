@@ -25,8 +25,6 @@ from crawlservice.models import Host
 
 WHO = {"command": True}
 FOREVER = "no end"
-
-
 HOSTS = Listing[HostNow](
     "hosts",
     {

@@ -15,7 +15,7 @@ from crawlservice.cli.noun import Noun
 from crawlservice.cli.tasks.files import ExportItems, ExportLayers
 from crawlservice.cli.tasks.prune import PruneTasks
 from crawlservice.cli.tasks.reparse import Reparse
-from crawlservice.cli.tasks.retry import Retry
+from crawlservice.cli.tasks.retry import RetryErrors
 from crawlservice.cli.tasks.show import SetTask, ShowTask, as_json
 from crawlservice.cli.terminal import status
 from crawlservice.display import duration
@@ -116,7 +116,7 @@ class Command(Noun):
         "pause": PauseTask,
         "resume": ResumeTask,
         "cancel": CancelTask,
-        "retry": Retry,
+        "retry": RetryErrors,
         "reparse": Reparse,
         "export": ExportItems,
         "layers": ExportLayers,

@@ -88,7 +88,7 @@ class RevokeToken(ServiceCommand):
         self.done(f"token {token.pk} was revoked", None)
 
 
-class SetupLink(ServiceCommand):
+class PrintSetupLink(ServiceCommand):
     help = (
         "Prints a link to the page on which the first administrator chooses name and password. It "
         "works once, for 24 hours, and only while there is no administrator."
@@ -115,7 +115,7 @@ class Command(Noun):
         "list": ListTokens,
         "add": AddToken,
         "revoke": RevokeToken,
-        "setup-link": SetupLink,
+        "setup-link": PrintSetupLink,
     }
 
 
