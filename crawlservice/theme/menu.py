@@ -28,7 +28,7 @@ PAGES = {
 TITLES = {"aliasrule": _("Aliases"), "group": _("Roles"), "robotsfile": "robots.txt"}
 
 
-class Entry(NamedTuple):
+class MenuEntry(NamedTuple):
     """An entry of the sidebar. Its tabs are models, whose lists they are, and keys of PAGES. Lists
     but the first are left out while they are empty, unless rows are added there. While all lists
     of an optional entry are empty, its tabs are those of the entry before it."""
@@ -41,31 +41,31 @@ class Entry(NamedTuple):
 
 GROUPS = {
     _("Work"): (
-        Entry("monitoring", ("admin:index",)),
-        Entry("play_circle", ("task", "admin:submit")),
-        Entry("bug_report", ("admin:spiders", "recipe", "aliasrule")),
-        Entry("schedule", ("schedule", "run", "watch"), optional=True),
+        MenuEntry("monitoring", ("admin:index",)),
+        MenuEntry("play_circle", ("task", "admin:submit")),
+        MenuEntry("bug_report", ("admin:spiders", "recipe", "aliasrule")),
+        MenuEntry("schedule", ("schedule", "run", "watch"), optional=True),
     ),
     _("Data"): (
-        Entry("inventory_2", ("item",)),
-        Entry("description", ("page", DEAD_LETTERS, "keptpage")),
-        Entry("output", ("export", "webhook", "delivery", "rowdelivery"), optional=True),
+        MenuEntry("inventory_2", ("item",)),
+        MenuEntry("description", ("page", DEAD_LETTERS, "keptpage")),
+        MenuEntry("output", ("export", "webhook", "delivery", "rowdelivery"), optional=True),
     ),
     _("Problems"): (
-        Entry("warning", ("alert", "alertrule", "alerttarget", "alertmessage", "event")),
-        Entry("error", ("admin:errors",)),
+        MenuEntry("warning", ("alert", "alertrule", "alerttarget", "alertmessage", "event")),
+        MenuEntry("error", ("admin:errors",)),
     ),
     _("Sites"): (
-        Entry("language", ("host", "proxy", "proxysource", "hostcredential", "robotsfile")),
+        MenuEntry("language", ("host", "proxy", "proxysource", "hostcredential", "robotsfile")),
     ),
     _("System"): (
-        Entry("dns", ("generation", "era")),
-        Entry("key", ("user", "group", "token", "action", "api:openapi-view"), _("Access")),
+        MenuEntry("dns", ("generation", "era")),
+        MenuEntry("key", ("user", "group", "token", "action", "api:openapi-view"), _("Access")),
     ),
 }
 
 
-class Tab(NamedTuple):
+class MenuTab(NamedTuple):
     """A page of the menu that the user may see."""
 
     model: str
@@ -73,20 +73,20 @@ class Tab(NamedTuple):
     place: str
 
 
-def shown(request: HttpRequest) -> dict[str, list[tuple[Entry, list[Tab]]]]:
+def shown(request: HttpRequest) -> dict[str, list[tuple[MenuEntry, list[MenuTab]]]]:
     """The entries that the user sees, by their groups. Found once a request, with one query."""
     if not hasattr(request, "menu"):
         used = _used(request)
         groups = {str(title): _entries(request, some, used) for title, some in GROUPS.items()}
         request.menu = {title: some for title, some in groups.items() if some}  # type: ignore[attr-defined]
-    found: dict[str, list[tuple[Entry, list[Tab]]]] = request.menu  # type: ignore[attr-defined]
+    found: dict[str, list[tuple[MenuEntry, list[MenuTab]]]] = request.menu  # type: ignore[attr-defined]
     return found
 
 
 def _entries(
-    request: HttpRequest, entries: tuple[Entry, ...], used: set[str]
-) -> list[tuple[Entry, list[Tab]]]:
-    found: list[tuple[Entry, list[Tab]]] = []
+    request: HttpRequest, entries: tuple[MenuEntry, ...], used: set[str]
+) -> list[tuple[MenuEntry, list[MenuTab]]]:
+    found: list[tuple[MenuEntry, list[MenuTab]]] = []
     for entry in entries:
         tabs = [tab for name in entry.tabs if (tab := _tab(request, name, entry, used))]
         if tabs and found and entry.optional and not used.intersection(entry.tabs):
@@ -96,13 +96,13 @@ def _entries(
     return found
 
 
-def _tab(request: HttpRequest, name: str, entry: Entry, used: set[str]) -> Tab | None:
+def _tab(request: HttpRequest, name: str, entry: MenuEntry, used: set[str]) -> MenuTab | None:
     if name in PAGES:
         title, right = PAGES[name]
         place = name if ":" in name else "admin:crawlservice_page_changelist"
         query = "" if ":" in name else f"?{name}"
         seen = not right or request.user.has_perm(right)
-        return Tab(name, str(title), reverse(place) + query) if seen else None
+        return MenuTab(name, str(title), reverse(place) + query) if seen else None
     model = admin.site.get_model_admin(_model(name))
     first = name == entry.tabs[0] and not entry.optional
     if not model.has_view_permission(request) or not (
@@ -111,7 +111,7 @@ def _tab(request: HttpRequest, name: str, entry: Entry, used: set[str]) -> Tab |
         return None
     place = reverse(f"admin:{model.opts.app_label}_{name}_changelist")
     plural = capfirst(model.opts.verbose_name_plural)
-    return Tab(model.opts.label_lower, str(TITLES.get(name, plural)), place)
+    return MenuTab(model.opts.label_lower, str(TITLES.get(name, plural)), place)
 
 
 def _model(name: str) -> Any:

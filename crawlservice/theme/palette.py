@@ -20,7 +20,7 @@ from crawlservice.models import Host, Task
 from crawlservice.tasks.spider_runs import overview
 from crawlservice.theme import menu
 
-MOST = 5  # rows of each kind
+MAX_ROWS = 5  # rows of each kind
 TYPED = re.compile(r"(?:task\s+)?(?:(submit|pause|resume|cancel|retry)\s+)?(\S+)", re.IGNORECASE)
 
 
@@ -44,7 +44,7 @@ def _found(request: HttpRequest, text: str) -> Iterator[SearchResult]:
             if text.lower() in tab.title.lower():
                 yield SearchResult(tab.title, _("page"), tab.place, "tab")
     if request.user.has_perm("crawlservice.view_host"):
-        for host in named(Host.objects.order_by("name"), text)[:MOST]:
+        for host in named(Host.objects.order_by("name"), text)[:MAX_ROWS]:
             place = reverse("admin:crawlservice_host_change", args=[host.pk])
             yield SearchResult(host.name, _("host"), place, "language")
     if "/" in text and request.user.has_perm("crawlservice.view_page"):
@@ -70,7 +70,7 @@ def _spiders(request: HttpRequest, text: str, verb: str) -> Iterator[SearchResul
     if not text or not request.user.has_perm("crawlservice.view_task"):
         return
     names = [one.name for one in overview().found if text.lower() in one.name.lower()]
-    for name in names[:MOST]:
+    for name in names[:MAX_ROWS]:
         place = reverse("admin:spider", args=[name])
         found = [SearchResult(name, _("spider"), place, "bug_report")]
         if may_submit(request.user):
