@@ -11,13 +11,15 @@ from django.utils.dateparse import parse_datetime
 from crawlservice.connections import clock
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+LONGEST_SPAN = timedelta(days=36_500)  # a date before it or after it exists
 Given = datetime | timedelta | None
 
 
 def read_moment(text: str) -> datetime | timedelta:
     """A time, in UTC if it names no zone, or how far from now. Raises ArgumentTypeError."""
-    if found := re.fullmatch(r"(\d{1,6})([mhd])", text):
-        return timedelta(**{UNITS[found[2]]: int(found[1])})
+    found = re.fullmatch(r"(\d{1,6})([mhd])", text)
+    if found and (span := timedelta(**{UNITS[found[2]]: int(found[1])})) <= LONGEST_SPAN:
+        return span
     try:
         moment = parse_datetime(text)
     except ValueError:
