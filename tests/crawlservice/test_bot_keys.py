@@ -108,10 +108,10 @@ def test_what_cannot_be_changed_says_what_to_do(at: Callable[[timedelta], None])
     with pytest.raises(KeyProblem, match="credential create-key"):
         bot_keys.rotate()
     first = bot_keys.create()
-    with pytest.raises(KeyProblem, match=r"there is no other key; first run: .*rotate --now"):
+    with pytest.raises(KeyProblem, match=r"there is no other key; first run: .*rotate-key --now"):
         bot_keys.retire(first.name)
     second = bot_keys.rotate()
-    with pytest.raises(KeyProblem, match="rotate --now"):
+    with pytest.raises(KeyProblem, match="rotate-key --now"):
         bot_keys.rotate()
     for wrong in ("", "!", "nothing"):
         with pytest.raises(KeyProblem, match="no published key begins with"):
@@ -220,11 +220,11 @@ def test_the_command(at: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert [line.split()[:2] for line in listed.splitlines()[1:3]] == [
         [rows[0].name, "signs"], [rows[1].name, "next"],
     ]  # fmt: skip
-    assert "signs from now on" in run("rotate", "--now")
+    assert "signs from now on" in run("rotate-key", "--now")
     assert "retired" in run("retire", rows[0].name[:10])
     assert "retired" in run("keys").splitlines()[1]
     with pytest.raises(CommandError, match="--hours must be between 1 and"):
-        run("rotate", "--hours", "0")
+        run("rotate-key", "--hours", "0")
     private = unseal(rows[0].sealed_private)
     told = repr([*Action.objects.values_list("verb", "detail")])
     assert private not in told

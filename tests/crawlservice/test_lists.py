@@ -87,7 +87,7 @@ def test_items_are_searched_anywhere_or_in_a_field(many: Client) -> None:
     def found(query: str) -> list[str]:
         return cells(look(many, f"item/?q={query}"), "short")
 
-    assert list(found("item 3")) == ['{"n": 3, "name": "Item 3"}']
+    assert list(found("item 3")) == ["n 3 · name Item 3"]
     assert len(found("name:ITEM")) == 3  # a page of them
     assert found("name:nothing") == found("city:Ulm") == []
     assert len(found("n:5")) == 1

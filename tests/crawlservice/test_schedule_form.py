@@ -212,7 +212,7 @@ def test_a_viewer_reads_the_arguments(operator: Client) -> None:
     made = schedule(**{**FULL, "city": "<script>alert(1)</script>"})
     page = log_in_as("viewer").get(change_of(made)).content.decode()
     told = dict(zip(texts(page, ".cf-facts dt"), texts(page, ".cf-facts dd"), strict=True))
-    assert told.keys() == FULL.keys()
+    assert told.keys() >= FULL.keys()
     assert (told["city"], told["pages"]) == ("<script>alert(1)</script>", "9")
     assert "<script>alert(1)" not in page
     assert not {"site", "arguments"} & set(fields(page))
