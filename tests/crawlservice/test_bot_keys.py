@@ -221,7 +221,7 @@ def test_the_command(at: Any, capsys: pytest.CaptureFixture[str]) -> None:
         [rows[0].name, "signs"], [rows[1].name, "next"],
     ]  # fmt: skip
     assert "signs from now on" in run("rotate-key", "--now")
-    assert "retired" in run("retire", rows[0].name[:10])
+    assert "retired" in run("retire-key", rows[0].name[:10])
     assert "retired" in run("keys").splitlines()[1]
     with pytest.raises(CommandError, match="--hours must be between 1 and"):
         run("rotate-key", "--hours", "0")
