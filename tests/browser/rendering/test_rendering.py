@@ -261,7 +261,7 @@ def test_one_that_leads_on_at_the_same_host_is_checked(
 # -- errors ------------------------------------------------------------------------------------
 
 
-def fails(browser: Browser, kind: type[FetchError], url: str, **settings: Any) -> str:
+def fails(browser: Browser, kind: type[FetchError], url: str, /, **settings: Any) -> str:
     with pytest.raises(kind) as caught:
         browser.fetch(Request(url, downloader="browser"), settings)
     assert type(caught.value) is kind
