@@ -46,7 +46,7 @@ class App(Spider):
     settings: ClassVar[dict[str, Any]] = {
         "downloader": "browser",
         "robots": False,
-        "browser": {"settle": 0.0},
+        "browser": {"settle": 1.0},  # a page may lead on a moment after it has loaded
     }
 
     def parse(self, response: Response) -> Iterator[Any]:
