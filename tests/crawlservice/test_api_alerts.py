@@ -221,7 +221,7 @@ def test_on_the_command_line(
     find("a")
     alert = Alert.objects.get()
     assert "a #7 failed: no pages" in run("list")
-    assert run("ack", str(alert.pk)) .startswith("alerts acknowledged: 1\n")
+    assert run("ack", str(alert.pk)).startswith("alerts acknowledged: 1\n")
     with pytest.raises(CommandError, match="there is no alert 999"):
         run("ack", "999")
     with pytest.raises(CommandError, match="there is no target; make one"):
