@@ -14,9 +14,10 @@ from unfold.dataclasses import SearchResult
 
 from crawlservice.accounts.roles import may_steer, may_submit
 from crawlservice.admin.parts.keyset import row_number
-from crawlservice.admin.tasks.page import BUTTONS, RETRY
+from crawlservice.admin.tasks.page import buttons_of
 from crawlservice.hosts.rules import named
 from crawlservice.models import Host, Task
+from crawlservice.tasks.progress.progress import read
 from crawlservice.tasks.spider_runs import overview
 from crawlservice.theme import menu
 
@@ -59,8 +60,7 @@ def _tasks(request: HttpRequest, number: str, verb: str) -> Iterator[SearchResul
         return
     place = reverse("admin:crawlservice_task_change", args=[task.pk])
     found = {"": SearchResult(str(task), _("task"), place, "play_circle")}
-    offered = BUTTONS.get(Task.State(task.state), (RETRY,) if task.errors else ())
-    for button in offered if may_steer(request.user, task) else ():
+    for button in buttons_of(read([task])[0]) if may_steer(request.user, task) else ():
         there = f"{place}#cf-{button.verb}"
         found[button.verb] = SearchResult(str(button.text), str(task), there, button.icon)
     yield from (found[name] for name in sorted(found, key=lambda name: name != verb))

@@ -56,3 +56,8 @@ def test_a_viewer_finds_only_what_may_be_seen(running: Task) -> None:
     assert [*found(client, "pause 2")] == ["shop #2"]
     assert [*found(client, "shop")] == ["shop"]
     assert found(client, "users") == {}
+
+
+def test_only_buttons_of_the_page_are_offered(running: Task) -> None:
+    Task.objects.filter(pk=running.pk).update(state=Task.State.CANCELLING, ne=1)
+    assert [*found(login(is_superuser=True), "retry 2")] == ["shop #2"]

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from crawlframe.proxies.place import host_in
 from crawlservice.accounts.roles import may_steer
 from crawlservice.admin.pages import reparse as reparsepage
+from crawlservice.admin.tasks.task_view import TaskView
 from crawlservice.display import task_link
 from crawlservice.hosts.host_labels import wait_of
 from crawlservice.models import Profile, Task
@@ -23,7 +24,7 @@ from crawlservice.reparse.submission import fetches
 from crawlservice.tasks.progress import layers
 from crawlservice.tasks.progress.budgets import stops, traps_of
 from crawlservice.tasks.progress.forecast import Forecast
-from crawlservice.tasks.progress.progress import Progress, read, yielded
+from crawlservice.tasks.progress.progress import Progress, yielded
 from crawlservice.tasks.progress.run_history import histories, last_good
 from crawlservice.tasks.progress.stats import TaskStats, of_tasks
 from crawlservice.tasks.progress.summary import causes_of, parked_of
@@ -69,9 +70,9 @@ def _items(progress: Progress) -> dict[str, Any]:
     return {"words": words, "few": progress.ended and 2 * now < before, "trend": trend}
 
 
-def problems(request: HttpRequest, task: Task) -> dict[str, Any]:
+def problems(request: HttpRequest, view: TaskView) -> dict[str, Any]:
     """What is wrong, for the template, and what else has come of it."""
-    progress = read([task])[0]
+    task, progress = view.task, view.progress
     stats = of_tasks([task.pk]).get(task.pk, TaskStats({}, {}))
     findings = deviation.of_task(task.pk)
     profile = Profile.objects.filter(task=task).defer("content").first()

@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.admin.parts.keyset import row_number
+from crawlservice.admin.tasks.task_view import TaskView
 from crawlservice.models import Task
 from crawlservice.tasks.results import export
 from crawlservice.tasks.results.comparison import Change, Compared, compared, whole
@@ -20,8 +21,9 @@ MAX_CHANGES = 200  # changes of each kind on the page
 KINDS = (("added", _("Added")), ("gone", _("Gone")), ("changed", _("Changed")))
 
 
-def shown_tab(request: HttpRequest, task: Task) -> dict[str, Any]:
+def shown_tab(request: HttpRequest, view: TaskView) -> dict[str, Any]:
     """The context of the template."""
+    task = view.task
     given, key = request.GET.get("with", ""), request.GET.get("key", "")
     found: Compared | None = None
     problem = ""

@@ -19,6 +19,7 @@ from django.views.decorators.http import require_safe
 
 from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.tasks.request_page import picture_of
+from crawlservice.admin.tasks.task_view import TaskView
 from crawlservice.display import in_words, link_to
 from crawlservice.models import Item, PageFile, Task
 from crawlservice.tasks.results import export
@@ -109,8 +110,9 @@ def task_of(request: HttpRequest, pk: int | str, permission: str = "view_task") 
     return get_object_or_404(rows, pk=row_number(pk))
 
 
-def shown_tab(request: HttpRequest, task: Task) -> dict[str, Any]:
+def shown_tab(request: HttpRequest, task_view: TaskView) -> dict[str, Any]:
     """The context of the template."""
+    task = task_view.task
     view = ItemTableView.of(request.GET)
     window = latest(task.pk, view.before)
     known = columns(window.rows)

@@ -24,6 +24,7 @@ from crawlservice.admin.tasks import answer, downloads, item_table, limits
 from crawlservice.admin.tasks import labels as tasklabels
 from crawlservice.admin.tasks.item_table import task_of
 from crawlservice.admin.tasks.tabs import OVERVIEW, TABS, Tab
+from crawlservice.admin.tasks.task_view import TaskView
 from crawlservice.display import state_label
 from crawlservice.models import Task
 from crawlservice.monitoring import charts
@@ -86,22 +87,21 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
 
 def _show(site: AdminSite, tab: Tab, request: HttpRequest, pk: int | str) -> HttpResponse:
     """The page with a tab."""
-    task = task_of(request, pk, tab.permission)
-    head = _head(request, task)
-    progress = head["progress"]
+    view = TaskView(task_of(request, pk, tab.permission))
+    head = _head(request, view)
     context: dict[str, Any] = {
         **site.each_context(request),
         **head,
-        "title": str(task),
+        "title": str(view.task),
         "opts": Task._meta,
         "is_fullwidth": "1",
         "tab": tab,
         "tabs": [
-            (one, getattr(progress, one.counted, None), one.name == (tab.parent or tab.name))
+            (one, getattr(view.progress, one.counted, None), one.name == (tab.parent or tab.name))
             for one in (OVERVIEW, *TABS)
             if not one.parent and request.user.has_perm(f"crawlservice.{one.permission}")
         ],
-        **tab.shown(request, task),
+        **tab.shown(request, view),
     }
     if tab is OVERVIEW:
         context |= answer.numbers(context["known"])
@@ -110,8 +110,8 @@ def _show(site: AdminSite, tab: Tab, request: HttpRequest, pk: int | str) -> Htt
 
 def _show_part(tab: Tab, request: HttpRequest, pk: int) -> HttpResponse:
     """The fragment with what a tab shows."""
-    task = task_of(request, pk, tab.permission)
-    context = {"task": task, **tab.shown(request, task)}
+    view = TaskView(task_of(request, pk, tab.permission))
+    context = {"task": view.task, **tab.shown(request, view)}
     status = 200 if context.get("lives") else STOP
     name = f"admin/crawlservice/task/{tab.name}.html"
     return TemplateResponse(request, name, context, status=status)
@@ -120,11 +120,11 @@ def _show_part(tab: Tab, request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 def now(request: HttpRequest, pk: int) -> HttpResponse:
     """The fragment with how the task is, and for the overview with its numbers."""
-    context = _head(request, task_of(request, pk))
-    progress = context["progress"]
+    view = TaskView(task_of(request, pk))
+    context = _head(request, view)
     if request.GET.get("tab") == OVERVIEW.name:
         context |= {"is_part": True, **answer.numbers(context["known"])}
-    status = STOP if progress.settled else 200
+    status = STOP if view.progress.settled else 200
     return TemplateResponse(request, "admin/crawlservice/_task_now.html", context, status=status)
 
 
@@ -160,21 +160,22 @@ def accept(request: HttpRequest, pk: int) -> HttpResponse:
     return HttpResponseRedirect(reverse("admin:crawlservice_task_change", args=[pk]))
 
 
-def _head(request: HttpRequest, task: Task) -> dict[str, Any]:
-    progress = read([task])[0]
+def _head(request: HttpRequest, view: TaskView) -> dict[str, Any]:
+    task, progress = view.task, view.progress
     return {
         "task": task,
         "progress": progress,
         "known": forecast(progress),
         "tone": state_label(task.status)[1],
-        "buttons": _buttons(progress) if may_steer(request.user, task) else (),
+        "buttons": buttons_of(progress) if may_steer(request.user, task) else (),
         "may_submit": may_submit(request.user),
         "may_parse": may_submit(request.user) and has_pages(task),
         "may_delete": progress.ended and request.user.has_perm("crawlservice.delete_task"),
     }
 
 
-def _buttons(progress: Progress) -> tuple[Button, ...]:
+def buttons_of(progress: Progress) -> tuple[Button, ...]:
+    """The actions that the state of a task offers."""
     if progress.ended:
         return (RETRY,) if progress.ne and progress.settled else ()
     return BUTTONS.get(Task.State(progress.task.state), ())

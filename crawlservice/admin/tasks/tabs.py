@@ -16,13 +16,13 @@ from django.utils.translation import gettext_lazy as _
 from crawlservice.accounts.roles import may_steer
 from crawlservice.admin.tasks import answer, item_comparison, item_table
 from crawlservice.admin.tasks.limits import CHANGEABLE
+from crawlservice.admin.tasks.task_view import TaskView
 from crawlservice.config import effective
 from crawlservice.models import Action, KeptPage, LogLine, Page, Task
 from crawlservice.monitoring import charts
 from crawlservice.pages.export import NAMES
 from crawlservice.tasks.labels import of_task as labels_of
 from crawlservice.tasks.progress import log
-from crawlservice.tasks.progress.progress import read
 from crawlservice.tasks.progress.stats import TaskStats, of_tasks
 from crawlservice.tasks.progress.summary import MAX_ROWS, causes_of, statuses_of
 from crawlservice.tasks.results.task_rows import of_task
@@ -40,13 +40,14 @@ class Tab(NamedTuple):
 
     name: str
     title: str | Promise
-    shown: Callable[[HttpRequest, Task], dict[str, Any]]
+    shown: Callable[[HttpRequest, TaskView], dict[str, Any]]
     permission: str = "view_task"
     counted: str = ""  # attribute of Progress
     parent: str = ""
 
 
-def _pages(request: HttpRequest, task: Task) -> dict[str, Any]:
+def _pages(request: HttpRequest, view: TaskView) -> dict[str, Any]:
+    task = view.task
     rows = Page.objects.defer("follow_ups", "request", "exchange", "detail")
     stats = of_tasks([task.pk]).get(task.pk, TaskStats({}, {}))
     return {
@@ -59,7 +60,8 @@ def _pages(request: HttpRequest, task: Task) -> dict[str, Any]:
     }
 
 
-def _errors(request: HttpRequest, task: Task) -> dict[str, Any]:
+def _errors(request: HttpRequest, view: TaskView) -> dict[str, Any]:
+    task = view.task
     causes = causes_of(task)
     rids = [cause.example.rid for cause in causes]
     return {
@@ -71,7 +73,8 @@ def _errors(request: HttpRequest, task: Task) -> dict[str, Any]:
     }
 
 
-def _log(request: HttpRequest, task: Task) -> dict[str, Any]:
+def _log(request: HttpRequest, view: TaskView) -> dict[str, Any]:
+    task = view.task
     lines = [(line, log.level_name(line.level), _tone(line)) for line in log.latest(task.pk, LINES)]
     over = Task.objects.filter(pk=task.pk, finished_at__lt=Now() - LATE_SPAN)
     return {
@@ -89,20 +92,22 @@ def _tone(line: LogLine) -> str:
     return "warn" if line.level >= logging.WARNING else "muted"
 
 
-def _timeline(request: HttpRequest, task: Task) -> dict[str, Any]:
+def _timeline(request: HttpRequest, view: TaskView) -> dict[str, Any]:
+    task = view.task
     actions = Action.objects.filter(task=task).select_related("user", "token")[:ROWS]
     moments: list[tuple[datetime, Action | None]] = [(one.at, one) for one in actions]
     if task.finished_at:
         moments.append((task.finished_at, None))
-    drawn = len(charts.of_task(read([task])[0]).get("at", ())) >= charts.LEAST_POINTS
     return {
         "moments": sorted(moments, reverse=True, key=lambda one: one[0]),
-        "drawn": drawn or task.state in Task.ACTIVE,
+        "drawn": task.state in Task.ACTIVE
+        or len(charts.of_task(view.progress).get("at", ())) >= charts.LEAST_POINTS,
         "least": charts.LEAST_POINTS,
     }
 
 
-def _settings(request: HttpRequest, task: Task) -> dict[str, Any]:
+def _settings(request: HttpRequest, view: TaskView) -> dict[str, Any]:
+    task = view.task
     may = may_steer(request.user, task)
     return {
         "own_settings": effective.changed_of(task),
