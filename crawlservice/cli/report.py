@@ -23,7 +23,7 @@ from crawlservice.tasks.progress.forecast import forecast
 from crawlservice.tasks.progress.layers import in_words, waits_for_hand
 from crawlservice.tasks.progress.layers import of_task as layers_of
 from crawlservice.tasks.progress.progress import Progress, read, yielded
-from crawlservice.tasks.progress.stats import TaskStats, of_tasks
+from crawlservice.tasks.progress.stats import of_task as stats_of
 from crawlservice.tasks.progress.summary import causes_of, parked_of
 from crawlservice.tasks.results.versions import pages_by_version
 from crawlservice.tasks.stored_limits import limits_as_written, obeys_robots
@@ -124,7 +124,7 @@ def _ending(progress: Progress) -> list[tuple[str, str]]:
 def _counted(progress: Progress) -> list[tuple[str, str]]:
     task = progress.task
     facts = []
-    counted = of_tasks([task.pk]).get(task.pk, TaskStats({}, {}))
+    counted = stats_of(task.pk)
     for stop in stops(progress, counted):
         facts.append(("stopped by", f"{stop.reason}: {stop.links:,} links were not followed"))
     for trap in traps_of([task.pk]).get(task.pk, ()):

@@ -28,7 +28,7 @@ from crawlservice.quality.evaluation import (
 from crawlservice.quality.norms import Totals
 from crawlservice.tasks.arguments.secrets import revealed
 from crawlservice.tasks.progress.outcomes import KINDS, Ending, OutcomeDecision, decide, with_last
-from crawlservice.tasks.progress.stats import TaskStats, of_tasks
+from crawlservice.tasks.progress.stats import of_task as stats_of
 
 
 def sources(tasks: Collection[int]) -> set[int]:
@@ -199,7 +199,7 @@ def summary_of(pk: int, counts: Counts) -> Summary | None:
     numbers = (counts.items, _limited(counts), depth, counts.cancelled, counts.excluded)
     ending = Ending(na - 1, nf, ne, *numbers)
     _, (outcome, reason) = _decided(task, ending)
-    counted = of_tasks([pk]).get(pk, TaskStats({}, {}))
+    counted = stats_of(pk)
     return Summary(
         task=pk,
         spider=task.spider,

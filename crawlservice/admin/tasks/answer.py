@@ -26,7 +26,7 @@ from crawlservice.tasks.progress.budgets import stops, traps_of
 from crawlservice.tasks.progress.forecast import Forecast
 from crawlservice.tasks.progress.progress import Progress, yielded
 from crawlservice.tasks.progress.run_history import histories, last_good
-from crawlservice.tasks.progress.stats import TaskStats, of_tasks
+from crawlservice.tasks.progress.stats import of_task as stats_of
 from crawlservice.tasks.progress.summary import causes_of, parked_of
 from crawlservice.tasks.stored_limits import limits_as_written, obeys_robots
 
@@ -73,7 +73,7 @@ def _items(progress: Progress) -> dict[str, Any]:
 def problems(request: HttpRequest, view: TaskView) -> dict[str, Any]:
     """What is wrong, for the template, and what else has come of it."""
     task, progress = view.task, view.progress
-    stats = of_tasks([task.pk]).get(task.pk, TaskStats({}, {}))
+    stats = stats_of(task.pk)
     findings = deviation.of_task(task.pk)
     profile = Profile.objects.filter(task=task).defer("content").first()
     judged = profile is not None and profile.judged

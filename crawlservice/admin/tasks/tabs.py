@@ -23,7 +23,7 @@ from crawlservice.monitoring import charts
 from crawlservice.pages.export import NAMES
 from crawlservice.tasks.labels import of_task as labels_of
 from crawlservice.tasks.progress import log
-from crawlservice.tasks.progress.stats import TaskStats, of_tasks
+from crawlservice.tasks.progress.stats import of_task as stats_of
 from crawlservice.tasks.progress.summary import MAX_ROWS, causes_of, statuses_of
 from crawlservice.tasks.results.task_rows import of_task
 from crawlservice.tasks.results.versions import pages_by_version
@@ -49,7 +49,7 @@ class Tab(NamedTuple):
 def _pages(request: HttpRequest, view: TaskView) -> dict[str, Any]:
     task = view.task
     rows = Page.objects.defer("follow_ups", "request", "exchange", "detail")
-    stats = of_tasks([task.pk]).get(task.pk, TaskStats({}, {}))
+    stats = stats_of(task.pk)
     return {
         "pages": [*of_task(rows, task.pk, newest=True)[:ROWS]],
         "statuses": statuses_of(task),

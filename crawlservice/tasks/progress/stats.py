@@ -56,6 +56,11 @@ def of_tasks(tasks: Collection[int]) -> dict[int, TaskStats]:
     return found
 
 
+def of_task(task: int) -> TaskStats:
+    """The stats of one task. Raises django.db.Error."""
+    return of_tasks([task]).get(task, TaskStats({}, {}))
+
+
 class StatsOfPages(Participant):
     """Adds the stats of pages to those of their tasks."""
 
