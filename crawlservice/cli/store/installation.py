@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 from crawlframe.base.program import command
 from crawlframe.frontier import Frontier
 from crawlservice.accounts.journal import record
-from crawlservice.cli.command import JsonCommand, add_dry_run
+from crawlservice.cli.command import ServiceCommand, add_dry_run, add_json
 from crawlservice.cli.terminal import facts_table
 from crawlservice.connections import installation
 from crawlservice.connections.frontier import redis_url
@@ -22,16 +22,7 @@ DIFFER = (
 )
 
 
-class ShowStore(JsonCommand):
-    help = (
-        "Shows the installation ids of the database and of Redis. Exits with 1 if they differ: "
-        "nodes, web and commands refuse to use this Redis."
-    )
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        if not self.agree(_unchecked(), options["json"]):
-            raise CommandError(f"{DIFFER}{command('store take-over')}")
-
+class IdCommand(ServiceCommand):
     def agree(self, there: Frontier, as_json: bool = False) -> bool:
         """Shows the ids, and returns whether this database may use Redis."""
         mine, theirs = installation.of_database(), there.eras.installation()
@@ -45,7 +36,21 @@ class ShowStore(JsonCommand):
         return theirs in ("", mine)
 
 
-class TakeOver(ShowStore):
+class ShowStore(IdCommand):
+    help = (
+        "Shows the installation ids of the database and of Redis. Exits with 1 if they differ: "
+        "nodes, web and commands refuse to use this Redis."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_json(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not self.agree(_unchecked(), options["json"]):
+            raise CommandError(f"{DIFFER}{command('store take-over')}")
+
+
+class TakeOver(IdCommand):
     help = (
         "Makes Redis belong to this database: all that Redis holds with this key prefix is "
         "dropped, and nodes fill it again from the database. For a Redis whose own database is "
@@ -71,14 +76,11 @@ class TakeOver(ShowStore):
             self.done(f"Redis belonged to {before or 'nobody'}; its data was dropped", None)
 
 
-class RenewId(ShowStore):
+class RenewId(IdCommand):
     help = (
         "Gives this database a new id, if it is a copy of the database of another cluster; refused "
         "while nodes use the Redis that has this id."
     )
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        pass
 
     def handle(self, *args: Any, **options: Any) -> None:
         there = _unchecked()

@@ -1,14 +1,10 @@
-"""store quarantine, store cache: unreadable rows of Redis, and the page cache of crawls."""
+"""store quarantine, store clear-quarantine: unreadable rows of Redis."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
 from typing import Any
 
-from django.conf import settings
-
-from crawlframe.errors import CacheUnusable
-from crawlframe.fetch.page_cache import PLACE, PageCache
 from crawlframe.frontier.client.rows import SetAside
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import JsonCommand, ServiceCommand, add_dry_run
@@ -45,41 +41,3 @@ class ClearQuarantine(ServiceCommand):
         frontier().rows.clear_quarantine()
         record("forget unreadable rows", command=True, rows=rows)
         self.done(f"{rows} rows deleted", None)
-
-
-class ShowCache(ServiceCommand):
-    needs_database = False
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        path = settings.VAR_DIR / PLACE
-        if not path.exists():
-            self.stdout.write(f"no pages: there is no {path}")
-            return
-        cache = PageCache(path)
-        try:
-            pages, size = cache.extent()
-        finally:
-            cache.close()
-        self.stdout.write(f"kept: {pages:,} pages, {size / (1 << 20):,.1f} MiB, in {path}")
-
-
-class ClearCache(ServiceCommand):
-    needs_database = False
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        path = settings.VAR_DIR / PLACE
-        if not path.exists():
-            self.stdout.write(f"no pages: there is no {path}")
-            return
-        try:
-            cache = PageCache(path)
-            try:
-                pages, size = cache.extent()
-                cache.clear()
-            finally:
-                cache.close()
-        except CacheUnusable:
-            PageCache.delete(path)
-            self.done(f"deleted: {path}, which could not be read", None)
-            return
-        self.done(f"deleted: {pages:,} pages, {size / (1 << 20):,.1f} MiB, in {path}", None)

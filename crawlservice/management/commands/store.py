@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from crawlservice.cli.noun import Noun
 from crawlservice.cli.store.audit import Audit, Reconcile
+from crawlservice.cli.store.cache import ClearCache, ShowCache
 from crawlservice.cli.store.files import CheckFiles, PruneFiles
 from crawlservice.cli.store.installation import RenewId, ShowStore, TakeOver
-from crawlservice.cli.store.quarantine import (
-    ClearCache,
-    ClearQuarantine,
-    ListQuarantine,
-    ShowCache,
-)
+from crawlservice.cli.store.quarantine import ClearQuarantine, ListQuarantine
 from crawlservice.cli.store.reseal import Reseal
 
 
