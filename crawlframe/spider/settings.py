@@ -28,6 +28,7 @@ STORE_MISFIT = (
 )
 # Settings that may be 0, and that must be more.
 NOT_NEGATIVE = ("min_delay", "retries", "max_redirects")
+NO_REUSE = ReuseSettings()
 POSITIVE = ("concurrency", "timeout", "max_body", "max_parse", "max_file", "file_timeout")
 
 
@@ -87,7 +88,7 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
     # Callbacks are not run: kept pages are parsed later. "start": the pages that start and sitemaps
     # name; "links": also pages that they link to within allowed_domains.
     fetch_only: Literal["start", "links"] | None = None
-    reuse: Everyday[ReuseSettings] = ReuseSettings()
+    reuse: Everyday[ReuseSettings] = NO_REUSE
     near_duplicates: NearSettings = NearSettings(action="off")
     failed_share: float = 0.5  # part of the pages above which errors make a task failed
 
@@ -104,7 +105,7 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
     @property
     def uses_store(self) -> bool:
         """Whether pages that were kept spare fetches or callbacks."""
-        return self.reuse != ReuseSettings()
+        return self.reuse != NO_REUSE
 
     @property
     def kept(self) -> Literal["errors", "all", "none"]:
