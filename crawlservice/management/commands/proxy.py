@@ -162,12 +162,10 @@ class DeleteProxies(ServiceCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if bool(options["url"]) == bool(options["tag"]):
             raise CommandError("give a URL, or --tag")
-        rows = Proxy.objects.filter(url=options["url"]) if options["url"] else None
-        found = (
-            [*rows]
-            if rows is not None
-            else [row for row in Proxy.objects.all() if options["tag"] in row.tags.split()]
-        )
+        if options["url"]:
+            found = [*Proxy.objects.filter(url=options["url"])]
+        else:
+            found = [row for row in Proxy.objects.all() if options["tag"] in row.tags.split()]
         if not found:
             raise CommandError("there is no such proxy")
         if options["dry_run"]:
