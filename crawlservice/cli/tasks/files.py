@@ -28,7 +28,6 @@ class ExportItems(ServiceCommand):
             help="only items of pages that say this about their use, such as ai-train!=no "
             f"({FORM}; names: {', '.join(ABOUT)}); of several, separated by commas, all must hold",
         )  # fmt: skip
-
         parser.add_argument(
             "--fields", metavar="NAMES", default="",
             help="only these fields, in this order, such as title,price; by default all",

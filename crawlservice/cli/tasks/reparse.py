@@ -15,7 +15,6 @@ from crawlservice.cli.command import ServiceCommand
 from crawlservice.cli.moment import ago, read_moment
 from crawlservice.cli.report import report
 from crawlservice.cli.terminal import plain, watch
-from crawlservice.models import Task
 from crawlservice.reparse.submission import WantedPages, as_given, in_words, reparse_of, submit
 from crawlservice.tasks.progress import outcomes
 
@@ -83,13 +82,10 @@ class Reparse(ServiceCommand):
         except KeyboardInterrupt:
             self.stdout.write(f"It goes on: {command(f'task show {task.pk}')}")
             return
-        self._show(task)
-        outcomes.check(task)
-
-    def _show(self, task: Task) -> None:
         self.console.print(report(task))
         for line in examples_of(task):
             self.stdout.write(line)
+        outcomes.check(task)
 
 
 def _source(what: str) -> dict[str, Any]:

@@ -19,8 +19,6 @@ from crawlservice.models import OPEN, Alert, AlertRule, AlertTarget, Severity, W
 
 MAX_ALERTS = 200  # alerts
 WHO: dict[str, Any] = {"command": True}
-
-
 ALERTS = Listing[Alert](
     "alerts",
     {
