@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -20,18 +21,18 @@ from tests.process.conftest import Look, Submit
 
 PAGES, TASKS, KILLS = 120, 5, 4
 SLOW = 0.02  # seconds that each page takes
-FLIGHT = 1.5  # seconds before a kill, in which what was asked for may be asked for again
 
 pytestmark = pytest.mark.process
 
 
 class Site:
-    """Pages that link to each other. ``asked``: requests by path; ``changed``: numbers of pages."""
+    """Pages that link to each other. ``asked``: answered requests by path; ``seen``: the paths of
+    all requests; ``changed``: numbers of pages."""
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
         self.not_modified = self.sent = 0
-        self.times: list[tuple[float, str]] = []
+        self.seen: list[str] = []
         self.changed: set[int] = set()
         self._lock = threading.Lock()
         site = self
@@ -41,7 +42,7 @@ class Site:
 
             def do_GET(self) -> None:
                 with site._lock:
-                    site.times.append((time.monotonic(), self.path))
+                    site.seen.append(self.path)
                 time.sleep(SLOW)
                 body = site.body(int(self.path.strip("/") or 0))
                 tag = f'"{hashlib.sha256(body).hexdigest()[:12]}"'
@@ -89,10 +90,10 @@ class Site:
     def _number(self, number: int) -> str:
         return f"{number} again" if number in self.changed else str(number)
 
-    def recent(self) -> set[str]:
-        since = time.monotonic() - FLIGHT
+    def paths(self) -> set[str]:
+        """The paths of all requests so far."""
         with self._lock:
-            return {path for at, path in self.times if at > since}
+            return {*self.seen}
 
     def close(self) -> None:
         self._server.shutdown()
@@ -127,12 +128,13 @@ def test_tasks_fetch_each_page_once_though_workers_and_a_node_die(
     for kill in range(1, KILLS + 1):
         wanted = kill * PAGES // (KILLS + 2)
         look.wait(tasks[0], lambda task, n=wanted: len(site.asked) >= n)  # type: ignore[misc]
-        again |= site.recent()
+        kept = {urlsplit(url).path for url in KeptPage.objects.values_list("url", flat=True)}
         if kill == KILLS // 2:
             two.process.kill()
             two = start("two")
         else:
             chance.choice(psutil.Process(one.process.pid).children()).kill()
+        again |= site.paths() - kept  # they were on their way to the store
     for pk in tasks:
         task = look.wait(pk)
         failed = [*look.pages(pk).values()]
