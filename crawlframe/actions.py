@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from crawlframe.base.type_words import in_words
 from crawlframe.errors import BadRequest
 
 MAX_ACTIONS = 100
@@ -147,7 +148,9 @@ def check_actions(url: str, given: Any) -> tuple[Action, ...]:
             data = msgspec.to_builtins(one) if isinstance(one, msgspec.Struct) else one
             checked.append(msgspec.convert(data, Action))
         except msgspec.ValidationError as error:
-            raise BadRequest(f"request {url}: action {number}, {one!r}: {error}") from None
+            raise BadRequest(
+                f"request {url}: action {number}, {one!r}: {in_words(error, Action)}"
+            ) from None
     if len(checked) > MAX_ACTIONS:
         raise BadRequest(f"request {url}: {len(checked)} actions, the limit is {MAX_ACTIONS}")
     return tuple(checked)

@@ -51,8 +51,11 @@ def test_they_replace_single_settings(
     ("own", "given", "words"),
     [
         ({}, {"delay": -1}, "delay must not be negative"),
-        ({}, {"delay": "2"}, "Invalid enum value '2'"),
-        ({}, {"retries": "two"}, r"Expected `int`, got `str` - at `\$.retries`"),
+        ({}, {"delay": "2"}, "delay must be a number or auto"),
+        ({}, {"retries": "two"}, "retries must be a whole number$"),
+        ({}, {"retry_statuses": [1, "x"]}, r"retry_statuses\[1\] must be a whole number$"),
+        ({}, {"ip": {"delay": -1}}, "ip.delay must be a number, at least 0$"),
+        ({}, {"keep": "some"}, "keep must be one of errors, all, none$"),
         ({}, {"dellay": 1}, "there is no setting 'dellay', did you mean 'delay'|did you mean"),
         ({}, {"DOWNLOAD_DELAY": 1}, "DOWNLOAD_DELAY is Scrapy's name; write 'delay'"),
         ({"purpose": "search"}, {"robots": False}, "purpose needs robots"),

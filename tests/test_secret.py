@@ -118,7 +118,7 @@ def test_a_secret_is_no_other_argument() -> None:
 
         def start(self, token: str) -> Any: ...
 
-    with pytest.raises(ArgumentError, match=r"Expected `str`.*token") as refused:
+    with pytest.raises(ArgumentError, match="token must be text") as refused:
         build(Plain, {"token": Secret(TEXT)})
     assert TEXT not in str(refused.value)
 

@@ -112,7 +112,7 @@ def test_constraints() -> None:
             return []
 
     assert build(Bound, {"n": "5"})[1] == {"n": 5}
-    with pytest.raises(ArgumentError, match="<= 5"):
+    with pytest.raises(ArgumentError, match="n must be a whole number, at least 1 and at most 5"):
         build(Bound, {"n": 6})
 
 

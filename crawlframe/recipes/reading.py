@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from crawlframe.base.expect import expectation
+from crawlframe.base.type_words import in_words, parted, wanted
 from crawlframe.errors import SpiderError, did_you_mean
 from crawlframe.recipes import expressions
 from crawlframe.recipes.converters import split
 from crawlframe.recipes.lines import Path, line_of, lines_of
 from crawlframe.recipes.recipe import (
     Argument,
-    ArgumentType,
     Detail,
     Field,
     LinkRule,
     Next,
-    PageValue,
     Part,
     Recipe,
     Select,
@@ -35,13 +34,6 @@ PartType = TypeVar("PartType", bound=Part)
 NAME = re.compile(r"[\w.-]{1,100}")
 FIELD = re.compile(r"[^\W\d]\w{0,99}")
 SHORT = {Field: "css", Next: "css", Detail: "css", Select: "css", Argument: "default", LinkRule: ""}
-WORDS = {
-    "str": "text in quotes",
-    "bool": "true or false",
-    "int": "a whole number",
-    "tuple[str, ...]": 'a list of texts, such as ["one", "two"]',
-    "dict[str, Any]": "a table",
-}
 
 
 class Problem(NamedTuple):
@@ -212,9 +204,7 @@ class _Reader:
             try:
                 values[key] = msgspec.convert(value, fields[key].type)
             except msgspec.ValidationError:
-                self.wrong(
-                    (*path, key), f"must be {_wanted(fields[key].type)}, not {_shown(value)}"
-                )
+                self.wrong((*path, key), f"must be {wanted(fields[key].type)}, not {_shown(value)}")
         for key, field in fields.items():
             if field.required and not given.get(key) and not self.noted((*path, key)):
                 self.wrong((*path, key), f"is missing; {MISSING.get(key, 'add it')}")
@@ -238,12 +228,12 @@ class _Reader:
                 msgspec.convert(one, SpiderSettings, strict=False)
             except msgspec.ValidationError as error:
                 if "belongs to" not in str(error) and "needs" not in str(error):
-                    self.wrong(path, str(error).partition(" - at")[0])
+                    self.wrong(path, parted(error, SpiderSettings)[1])
         if given and not any(problem.path[:1] == ("settings",) for problem in self.problems):
             try:
                 msgspec.convert(merged({}, given), SpiderSettings, strict=False)
             except msgspec.ValidationError as error:
-                self.wrong(("settings",), str(error).partition(" - at")[0])
+                self.wrong(("settings",), in_words(error, SpiderSettings))
         return given
 
     def expect(self, given: Any) -> dict[str, Any]:
@@ -273,14 +263,6 @@ def _short(kind: type[Part], given: Any) -> Any:
         types = {bool: "bool", int: "int", float: "float", list: "list"}
         return {"default": given, "type": types.get(type(given), "text")}
     return {SHORT[kind]: given}
-
-
-def _wanted(kind: Any) -> str:
-    if kind in (ArgumentType, PageValue) or "Literal" in str(kind):
-        choices = [one for part in (get_args(kind) or ()) for one in (get_args(part) or (part,))]
-        return "one of " + ", ".join(str(choice) for choice in choices if choice)
-    name = kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind)
-    return WORDS.get(name.replace("typing.", ""), name)
 
 
 def _shown(value: Any) -> str:

@@ -65,8 +65,8 @@ class NearSettings(SettingTable, frozen=True):
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.within):
             raise ValueError(
-                f"within is {self.within!r}; it must be 'task', 'spider' or a name of up to 60 "
-                "lower-case letters, digits, - and _"
+                f"near_duplicates.within is {self.within!r}; it must be 'task', 'spider' or a name "
+                "of up to 60 lower-case letters, digits, - and _"
             )
 
 

@@ -15,6 +15,7 @@ from crawlframe.base.expect import Expect, expectation
 from crawlframe.base.limits import without_none
 from crawlframe.base.secret import Secret, convert, default_of, schema_of
 from crawlframe.base.stats import Stats
+from crawlframe.base.type_words import in_words
 from crawlframe.errors import ArgumentError, SpiderError
 from crawlframe.near.fingerprint import visible_text
 from crawlframe.proxies.selector import DIRECT, ProxyPool
@@ -194,7 +195,10 @@ def read_settings(spider: type[Spider]) -> SpiderSettings:
     try:
         given |= {key: str(value) for key, value in given.items() if isinstance(value, ProxyPool)}
         settings = msgspec.convert(without_none(given), SpiderSettings, strict=False)
-    except ValueError as error:  # raised by msgspec or ProxyPool
+    except msgspec.ValidationError as error:
+        problem = in_words(error, SpiderSettings)
+        raise SpiderError(f"spider {spider.name!r}: settings: {problem}") from None
+    except ValueError as error:  # of a ProxyPool
         raise SpiderError(f"spider {spider.name!r}: settings: {error}") from None
     # Not where they are read that another node has published, which may have more plug-ins.
     if problem := misfit(settings.downloader):
@@ -325,7 +329,7 @@ def build(
     try:
         checked = convert(arguments, kind)
     except msgspec.ValidationError as error:
-        raise ArgumentError(f"spider {spider.name!r}: {error}") from None
+        raise ArgumentError(f"spider {spider.name!r}: {in_words(error, kind)}") from None
     values = {field: getattr(checked, field) for field in kind.__struct_fields__}
     start = inspect.signature(spider.start).parameters
     made = spider._make(values, overrides)

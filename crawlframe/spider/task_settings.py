@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from crawlframe.base.limits import without_none
+from crawlframe.base.type_words import in_words
 from crawlframe.errors import ArgumentError
 from crawlframe.request.checks import wrong_in_head
 from crawlframe.request.downloader_names import misfit
@@ -53,7 +54,8 @@ def overridden(settings: SpiderSettings, overrides: Mapping[str, Any]) -> Spider
     try:
         return msgspec.convert(merged(own, values), SpiderSettings)
     except msgspec.ValidationError as error:
-        raise ArgumentError(f"settings of the task: {error}") from None
+        problem = in_words(error, SpiderSettings)
+        raise ArgumentError(f"settings of the task: {problem}") from None
 
 
 def impossible(values: Mapping[str, Any]) -> dict[str, str]:

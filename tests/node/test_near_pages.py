@@ -179,14 +179,14 @@ def test_within_what_pages_are_compared(
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"near_duplicates": "remove"}, "Invalid enum value 'remove'"),
+        ({"near_duplicates": "remove"}, "near_duplicates.action must be one of off, mark, drop"),
         ({"near_within": "spider"}, 'write "near_duplicates": {"within": ...}'),
         ({"near_duplicates": {"within": "My Name"}}, "within is 'My Name'"),
         (
             {"near_duplicates": {"limit": 10}},
-            "Expected `int` >= 1000",
+            "near_duplicates.limit must be a whole number, at least 1,000 and at most 16,000,000",
         ),
-        ({"near_duplicates": {"likeness": 0.3}}, "Expected `float` >= 0.5"),
+        ({"near_duplicates": {"likeness": 0.3}}, "must be a number, at least 0.5 and at most 1"),
         ({"near_duplicates": {"like": 0.3}}, "did you mean 'near_duplicates.likeness'?"),
         ({"near_duplicates": "drop", "render": "auto"}, "does not fit with render"),
     ],
