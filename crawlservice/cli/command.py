@@ -94,12 +94,21 @@ class ServiceCommand(BaseCommand):
         except OSError as error:
             raise _unwritable(error) from None
 
-    def done(self, text: str, undo: str | None) -> None:
-        """Says what was changed. ``undo``: words of the command that takes it back; None: no
-        command does."""
-        self.stdout.write(text)
-        told = "This cannot be undone." if undo is None else f"Undo: {command(undo)}"
-        self.stdout.write(told)
+    def done(
+        self, text: str, undo: str | None, *, by_hand: str = "", out: OutputWrapper | None = None
+    ) -> None:
+        """Says what was changed, on ``out`` or standard output. ``undo``: words of the command that
+        takes it back; None: no command does. ``by_hand``: the way without a command."""
+        way = by_hand or (undo and command(undo))
+        told = f"Undo: {way}" if way else "This cannot be undone."
+        (out or self.stdout).write(f"{text}\n{told}")
+
+    def only_shows(self, options: dict[str, Any], change: str) -> bool:
+        """Whether --dry-run was given. Then it says what would be changed, such as ``delete 3
+        rows``."""
+        if options["dry_run"]:
+            self.stdout.write(f"Nothing was changed. Without --dry-run, this would {change}")
+        return bool(options["dry_run"])
 
     def show_json(self, found: Any) -> None:
         self.stdout.write(json.dumps(found, cls=DjangoJSONEncoder, indent=2, ensure_ascii=False))

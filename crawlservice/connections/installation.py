@@ -138,10 +138,18 @@ def _take_over(frontier: Frontier) -> str:
 
 
 def renew(frontier: Frontier) -> tuple[str, str]:
-    """Gives this database another id, as a copy needs one; returns the old and the new id.
+    """Gives this database another id, as a copy needs one; returns the old and the new id. Raises
+    as ``check_renewable`` does."""
+    check_renewable(frontier)
+    with transaction.atomic():
+        before, after = of_database(), uuid4()
+        Installation.objects.update_or_create(pk=1, defaults={"uuid": after})
+    return before, str(after)
 
-    Raises OtherInstallation while nodes live on the Redis that has its present id: then this is the
-    original, or a copy that still uses the original's Redis. Raises redis.RedisError and
+
+def check_renewable(frontier: Frontier) -> None:
+    """Raises OtherInstallation while nodes live on the Redis that has this database's id: then this
+    is the original, or a copy that still uses the original's Redis. Raises redis.RedisError and
     django.db.Error."""
     if of_database() == frontier.eras.installation() and (nodes := living(frontier)):
         raise OtherInstallation(
@@ -150,10 +158,6 @@ def renew(frontier: Frontier) -> tuple[str, str]:
             "first give it a CRAWLFRAME_KEY_PREFIX or a REDIS_URL of its own; if it is not, it "
             "needs no other id"
         )
-    with transaction.atomic():
-        before, after = of_database(), uuid4()
-        Installation.objects.update_or_create(pk=1, defaults={"uuid": after})
-    return before, str(after)
 
 
 def _refusal(frontier: Frontier, mine: str, theirs: str) -> str:

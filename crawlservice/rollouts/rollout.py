@@ -57,10 +57,9 @@ class RolloutRun:
 
         Raises ArgumentError before anything is announced, RolloutFailed, and redis.RedisError or
         django.db.Error when a server is away at the beginning of a step."""
-        nodes = [node for node in lives().values() if node.lease_left > 0]
-        self.branch = the_branch(nodes, self.branch)
+        self.find_nodes()
         if self.canary:
-            self._run_canary(self._find_canary(nodes))
+            self._run_canary(lives()[self.canary])
         self._announce(Rollout(self.revision, self.branch, back=self.back))
         self._wait_for_answers()
         failed = [one for one in self._answers() if one.phase is not Phase.LIVE]
@@ -69,6 +68,15 @@ class RolloutRun:
                 f"{_listed(failed)}. These keep the code they had. Fix it and roll out the "
                 f"next revision, or take all nodes back: {COMMAND} REVISION --back"
             )
+
+    def find_nodes(self) -> list[str]:
+        """The names of the living nodes that follow the branch, the canary alone if there is one.
+        Raises ArgumentError and redis.RedisError."""
+        nodes = [node for node in lives().values() if node.lease_left > 0]
+        self.branch = the_branch(nodes, self.branch)
+        if self.canary:
+            return [self._find_canary(nodes).node]
+        return [node.node for node in nodes if branch_of(node.code.follows) == self.branch]
 
     def describe(self) -> str:
         """The announced revisions so far, for a user that stops watching."""

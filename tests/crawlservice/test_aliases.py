@@ -163,7 +163,7 @@ def test_a_revoked_rule_is_not_proposed_by_who_read_it_before(kept: Task) -> Non
 
 
 def test_what_is_not_verified_is_not_used(site: tuple[Site, str], kept: Task) -> None:
-    assert "only proposed are not used: 1" in run("learn", str(kept.pk), "--pairs", "0")
+    assert "1 of them are only proposed" in run("learn", str(kept.pk), "--pairs", "0")
     assert site[0].fetched.total() == 0
     orders.pause(site[1].partition("://")[2], {})
     assert "is paused" in run("learn", str(kept.pk), "--delay", "0")
@@ -222,6 +222,8 @@ def test_pages_against_a_verified_rule(site: tuple[Site, str], kept: Task) -> No
 def test_a_revoked_rule_is_not_learned_again(kept: Task) -> None:
     run("learn", str(kept.pk), "--delay", "0")
     row = AliasRule.objects.get()
+    for verb in ("revoke", "forget"):
+        assert f"this would {verb} {row.origin}: " in run(verb, str(row.pk), "--dry-run")
     assert "1 revoked" in run("revoke", str(row.pk))
     assert "1 that were revoked or refuted" in run("learn", str(kept.pk), "--delay", "0")
     row.refresh_from_db()

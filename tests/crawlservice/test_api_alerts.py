@@ -221,6 +221,7 @@ def test_on_the_command_line(
     find("a")
     alert = Alert.objects.get()
     assert "a #7 failed: no pages" in run("list")
+    assert "would acknowledge" in run("ack", str(alert.pk), "--dry-run")
     assert run("ack", str(alert.pk)).startswith("alerts acknowledged: 1\n")
     with pytest.raises(CommandError, match="there is no alert 999"):
         run("ack", "999")

@@ -165,6 +165,7 @@ def test_the_command_gives_orders(published: Frontier) -> None:
     busy(published)
     text = run("set", NAME, "--delay", "250", "--until", "2h", "--note", "night")
     assert "delay 250 s" in text
+    assert f"Undo: python manage.py host clear {NAME}" in text
     assert "by a command" in text
     assert "night" in text
     (host,) = Host.objects.all()
@@ -174,8 +175,8 @@ def test_the_command_gives_orders(published: Frontier) -> None:
     assert "waiting" in run("resume", NAME)
     assert json.loads(run("show", NAME, "--json"))["condition"] == "waiting"
     assert "tasks" in run("show", NAME)
-    assert "cleared: delay 250 s" in run("clear", NAME)
-    run("forget-robots", NAME)
+    assert f"Undo: python manage.py host set {NAME} --delay=250.0" in run("clear", NAME)
+    assert run("forget-robots", NAME).endswith("This cannot be undone.\n")
     assert Host.objects.get().ordered_at is None
     assert {row.detail["command"] for row in Action.objects.all()} == {True}
 

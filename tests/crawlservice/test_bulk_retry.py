@@ -242,6 +242,7 @@ def test_the_command_counts_asks_and_tells(service: Frontier) -> None:
     assert out.getvalue().splitlines() == [
         f"{failed} errors in 1 ended tasks of graph",
         f"1 of 1 tasks: {failed} of {failed} requests",
+        "Undo: python manage.py task cancel ID, for each task",
     ]
     assert state_of(crawl) == "running"
 

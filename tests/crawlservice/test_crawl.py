@@ -124,6 +124,7 @@ def test_pages_are_fetched_once_with_the_cache(
     assert "all holds" in run("store", "audit")
     settings_with(VAR_DIR=tmp_path / "var")
     assert re.match(r"kept: \d+ pages", run("store", "cache"))
+    assert re.search(r"would delete \d+ pages", run("store", "clear-cache", "--dry-run"))
     assert re.match(r"deleted: \d+ pages", run("store", "clear-cache"))
     assert run("store", "cache").startswith("kept: 0 pages")
 

@@ -179,6 +179,8 @@ def test_it_is_not_taken_from_nodes_that_live(foreign: Frontier) -> None:
 
 def test_a_copy_of_a_database_gets_an_id_of_its_own(service: Frontier) -> None:
     before = of_database()
+    assert "would give this database a new id" in run("new-id", "--dry-run")
+    assert of_database() == before
     assert "they differ" in run("new-id"), "what was asked for is done"
     assert of_database() not in (before, "")
     assert service.eras.installation() == before
@@ -192,6 +194,8 @@ def test_no_new_id_while_nodes_live_with_the_present_one(service: Frontier) -> N
     service.leases.renew(1, 60)
     service.leases.announce(NodeInfo(1, "alpha", "m", "elsewhere", 1, 0.0, 2, 60))
     with pytest.raises(CommandError, match=r"alpha.*nothing was changed.*REDIS_URL"):
+        run("new-id", "--dry-run")
+    with pytest.raises(CommandError, match="alpha"):
         run("new-id")
     assert of_database() == before
     assert not Action.objects.exists()

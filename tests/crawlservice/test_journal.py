@@ -85,6 +85,7 @@ def test_what_other_commands_change_is_written_down(
         "task", "export", str(ended_task.pk), "-o", str(tmp_path / "items.csv"), verbosity=0
     )
     call_command("task", "retry", str(ended_task.pk))
+    call_command("store", "reconcile", str(ended_task.pk), "--dry-run")
     call_command("store", "reconcile", str(ended_task.pk))
     call_command("token", "add", "ada", "--name", "nightly")
     token = Token.objects.get()

@@ -611,11 +611,14 @@ def command(*arguments: str) -> str:
 
 def test_the_command_says_what_changes(running: Fleet) -> None:
     running.add("gamma", OLD12, follows="")
+    assert command(NEW, "--dry-run").endswith(f"this would roll out {NEW} to: alpha, beta\n")
+    assert running.frontier.rollouts.current() is None
     lines = command(NEW).splitlines()
     assert lines[0] == f"rolling out {NEW}"
     assert {line for line in lines if line.startswith("alpha")} >= {"alpha: live"}
     assert "gamma: not following" in lines
-    assert lines[-1] == f"every living node that follows main runs {NEW12}"
+    assert lines[-2] == f"every living node that follows main runs {NEW12}"
+    assert lines[-1] == "Undo: python manage.py node rollout REVISION --back"
     assert len(lines) == len(set(lines))
 
 

@@ -157,7 +157,7 @@ def test_reseal_lets_the_former_key_go(
     )
     settings_with(SECRET_KEY="b" * 50, SECRET_KEY_FALLBACKS=["a" * 50])
     call_command("store", "reseal")
-    assert capsys.readouterr().out == "webhooks whose secrets were encrypted again: 1\n"
+    assert capsys.readouterr().out.startswith("secrets that were encrypted again: webhooks 1\n")
     settings_with(SECRET_KEY_FALLBACKS=[])
     row = Webhook.objects.get()
     assert (unseal(row.sealed_secret), unseal(row.sealed_login)) == ("s", "u:p")
@@ -173,7 +173,7 @@ def test_reseal_names_what_it_cannot_open_and_goes_on(
     lost = Webhook.objects.get(name="lost").sealed_secret
     with pytest.raises(CommandError, match=r": webhook lost; .*CRAWLFRAME_SECRET_KEY_FALLBACKS"):
         call_command("store", "reseal")
-    assert capsys.readouterr().out.endswith(": 1\n")
+    assert ": webhooks 1\n" in capsys.readouterr().out
     settings_with(SECRET_KEY_FALLBACKS=[])
     assert unseal(Webhook.objects.get(name="ours").sealed_secret) == "ours"
     assert Webhook.objects.get(name="lost").sealed_secret == lost

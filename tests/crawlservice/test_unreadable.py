@@ -92,7 +92,7 @@ def test_it_is_shown_and_an_operator_deletes_it(
     told = run("store", "quarantine")
     assert "nodes 99" in told
     assert "\\xff<junk>" in told
-    assert "1 rows would be deleted" in run("store", "clear-quarantine", "--dry-run")
+    assert "this would delete 1 rows" in run("store", "clear-quarantine", "--dry-run")
     assert "1 rows deleted" in run("store", "clear-quarantine")
     assert published.rows.quarantined() == []
     assert Action.objects.get(verb="forget unreadable rows").detail["rows"] == 1

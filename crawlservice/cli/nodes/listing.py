@@ -94,8 +94,8 @@ class ForgetNode(ServiceCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         forget(options["name"])
         record("forget node", command=True, node=options["name"])
-        self.stdout.write(plain(f"node {options['name']} was removed from the list"))
-        self.stdout.write("It appears again when it is started.")
+        told = plain(f"node {options['name']} was removed from the list")
+        self.done(told, None, by_hand="start it, and it appears again")
 
 
 def listing(nodes: list[Node]) -> Listing[Node]:

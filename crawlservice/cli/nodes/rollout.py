@@ -18,7 +18,7 @@ from rich.text import Text
 from crawlframe.code.checkout import DIGITS
 from crawlframe.errors import ArgumentError
 from crawlservice.accounts.journal import record
-from crawlservice.cli.command import ServiceCommand
+from crawlservice.cli.command import ServiceCommand, add_dry_run
 from crawlservice.cli.exit_code import ExitCode
 from crawlservice.cli.terminal import plain
 from crawlservice.connections.database import prepare
@@ -54,6 +54,7 @@ class RollOut(ServiceCommand):
         parser.add_argument(
             "--status", action="store_true", help="only show the state of the nodes"
         )
+        add_dry_run(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["status"]:
@@ -63,6 +64,11 @@ class RollOut(ServiceCommand):
             return
         view = NodesView(self.console)
         run = self._new_run(options, view)
+        if options["dry_run"]:
+            nodes = ", ".join(run.find_nodes())
+            self.only_shows(options, plain(f"roll out {run.revision} to: {nodes}"))
+            return
+        before = frontier().rollouts.current()
         self.stdout.write(f"rolling out {run.revision}")
         with suppress(DatabaseError):  # it must get out without a database too
             canary = options["canary"] or ""
@@ -73,9 +79,9 @@ class RollOut(ServiceCommand):
         except KeyboardInterrupt:
             self.stderr.write(plain(f"stopped watching; {run.describe()}"))
             sys.exit(ExitCode.INTERRUPTED)
-        self.stdout.write(
-            f"every living node that follows {run.branch} runs {run.revision[:DIGITS]}"
-        )
+        former = before.revision[:DIGITS] if before and before.branch == run.branch else "REVISION"
+        told = f"every living node that follows {run.branch} runs {run.revision[:DIGITS]}"
+        self.done(told, f"node rollout {former} --back")
 
     def _new_run(self, options: dict[str, Any], view: NodesView) -> RolloutRun:
         """Raises ArgumentError, and what ``prepare`` raises."""

@@ -9,11 +9,11 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from crawlservice.accounts.journal import record
-from crawlservice.cli.command import Advance, ServiceCommand
+from crawlservice.cli.command import Advance, ServiceCommand, add_dry_run
 from crawlservice.connections.frontier import frontier
 from crawlservice.ledger.audit import Found, audit_cluster, audit_group, groups, sizes
 from crawlservice.ledger.reconcile import Reconciliation
-from crawlservice.models import Task
+from crawlservice.models import Page, Task
 from crawlservice.tasks.submit import get_task
 
 
@@ -73,10 +73,18 @@ class Reconcile(ServiceCommand):
         parser.add_argument(
             "ids", type=int, nargs="*", metavar="ID", help="all unfinished tasks by default"
         )
+        add_dry_run(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         active = Task.objects.filter(state__in=Task.ACTIVE).order_by("id")
         tasks = [get_task(number) for number in options["ids"]] or [*active]
+        if not tasks:
+            self.stdout.write("there are no unfinished tasks")
+            return
+        if options["dry_run"]:
+            lost = "; ".join(f"task {task.pk}: {_differs(task)}" for task in tasks)
+            self.only_shows(options, f"bring Redis up to the database, {lost}")
+            return
         with self.progress("tasks", len(tasks)) as advance:
             for task in tasks:
                 started = time.monotonic()
@@ -88,5 +96,13 @@ class Reconcile(ServiceCommand):
                     f"all that waited were done already, {time.monotonic() - started:.1f} s"
                 )
                 self.stdout.flush()
-        if not tasks:
-            self.stdout.write("there are no unfinished tasks")
+        self.done(f"Redis is up to the database: {len(tasks)} tasks", None)
+
+
+def _differs(task: Task) -> str:
+    """What Redis lacks of a task, by its counts."""
+    counts = frontier().counts(task.pk)
+    if counts is None:
+        return "Redis does not know it"
+    rows = Page.objects.filter(task=task).count()
+    return f"{rows:,} ledger rows, {counts.nf + counts.ne:,} ended requests in Redis"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from django.conf import settings
 
 from crawlframe.errors import CacheUnusable
 from crawlframe.fetch.page_cache import PLACE, PageCache
-from crawlservice.cli.command import ServiceCommand
+from crawlservice.cli.command import ServiceCommand, add_dry_run
 
 
 class CacheCommand(ServiceCommand):
@@ -33,18 +34,24 @@ class ShowCache(CacheCommand):
 
 
 class ClearCache(CacheCommand):
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_dry_run(parser)
+
     def handle(self, *args: Any, **options: Any) -> None:
         if (path := self.find()) is None:
             return
         try:
             with closing(PageCache(path)) as cache:
-                gone = _extent(cache)
+                gone = f"{_extent(cache)}, in {path}"
+                if self.only_shows(options, f"delete {gone}"):
+                    return
                 cache.clear()
         except CacheUnusable:
+            gone = f"{path}, which could not be read"
+            if self.only_shows(options, f"delete {gone}"):
+                return
             PageCache.delete(path)
-            self.done(f"deleted: {path}, which could not be read", None)
-            return
-        self.done(f"deleted: {gone}, in {path}", None)
+        self.done(f"deleted: {gone}", None)
 
 
 def _extent(cache: PageCache) -> str:

@@ -59,7 +59,7 @@ class PruneFiles(ServiceCommand):
             rows = pruning.unused(age).order_by()
             sizes = rows.aggregate(files=Count("pk"), size=Sum("size", default=0))
             much = FileExtent(**sizes) + _extent(pruning.unknown(age))
-            self.stdout.write(f"{_text(much)} would be deleted from {store().address}")
+            self.only_shows(options, f"delete {_text(much)}, from {store().address}")
             return
         pruning.forget_removed_tasks()
         gone = FileExtent()

@@ -64,8 +64,8 @@ class TakeOver(IdCommand):
         there = _unchecked()
         if options["dry_run"]:
             mine = self.agree(there)
-            change = "nothing would change" if mine else "all its data would be dropped"
-            self.stdout.write(change)
+            change = "change nothing" if mine else "drop all data of this Redis"
+            self.only_shows(options, change)
             return
         before = installation.take_over(there)
         after = installation.of_database()
@@ -82,8 +82,17 @@ class RenewId(IdCommand):
         "while nodes use the Redis that has this id."
     )
 
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_dry_run(parser)
+
     def handle(self, *args: Any, **options: Any) -> None:
         there = _unchecked()
+        change = "give this database a new id; it needs a Redis or a key prefix of its own then"
+        if options["dry_run"]:
+            installation.check_renewable(there)
+            self.agree(there)
+            self.only_shows(options, change)
+            return
         before, after = installation.renew(there)
         record("renew installation", command=True, before=before, after=after)
         agree = self.agree(there)

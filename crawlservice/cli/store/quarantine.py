@@ -35,8 +35,10 @@ class ClearQuarantine(ServiceCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         rows = len(frontier().rows.quarantined())
-        if options["dry_run"] or not rows:
-            self.stdout.write(f"{rows} rows would be deleted")
+        if not rows:
+            self.stdout.write(ROWS.nothing)
+            return
+        if self.only_shows(options, f"delete {rows} rows"):
             return
         frontier().rows.clear_quarantine()
         record("forget unreadable rows", command=True, rows=rows)

@@ -62,9 +62,9 @@ class Reseal(ServiceCommand):
                 keep_key()
                 told: dict[str, Any] = {**done, "failed": failed}
                 record("reseal", command=True, **told)
-        would = "would be" if options["dry_run"] else "were"
-        for kind, number in done.items():
-            self.stdout.write(f"{kind} whose secrets {would} encrypted again: {number}")
+        secrets = ", ".join(f"{kind} {number:,}" for kind, number in done.items()) or "none"
+        if not self.only_shows(options, f"encrypt secrets again: {secrets}"):
+            self.done(f"secrets that were encrypted again: {secrets}", None)
         if failed:
             raise CommandError(
                 f"secrets that are encrypted with an unknown key: {', '.join(failed)}; name that "

@@ -49,9 +49,9 @@ class PruneTasks(ServiceCommand):
             self.stdout.write(f"there are no {which}")
             return
         self.stdout.write(f"{_text(found)}: {which}")
-        if options["dry_run"]:
-            self.stdout.write("nothing was deleted")
-        elif options["yes"] or self.asks("Delete them for good?"):
+        if self.only_shows(options, "delete them"):
+            return
+        if options["yes"] or self.asks("Delete them for good?"):
             self._remove(tasks, found, options)
         else:
             raise CommandError("nothing was deleted")

@@ -73,7 +73,11 @@ class Reparse(ServiceCommand):
             parsed = reparse_of(task)
             assert parsed is not None
             record("reparse", task=task, command=True, parses=as_given(parsed))
-        self.stdout.write(plain(f"task {task.pk} parses {in_words(parsed)}"))
+        told = plain(f"task {task.pk} parses {in_words(parsed)}")
+        if options["dry_run"]:
+            self.stdout.write(told)
+        else:
+            self.done(told, None)
         if options["background"]:
             self.stdout.write(f"Follow it: {command(f'task show {task.pk} --follow')}")
             return

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from crawlframe.base.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import ServiceCommand, add_yes
 from crawlservice.cli.moment import ago, read_moment
@@ -43,16 +44,16 @@ class RetryErrors(ServiceCommand):
         if options["id"] is not None and not options["spider"]:
             if of_spider:
                 raise CommandError(f"--{of_spider[0]} needs --spider, without the number of a task")
-            self._of_task(options["id"], options["dry_run"])
+            self._of_task(options["id"], options)
         elif options["spider"] and options["id"] is None:
             self._of_spider(options)
         else:
             raise CommandError("give the number of a task, or --spider NAME; not both")
 
-    def _of_task(self, task: int, dry_run: bool) -> None:
-        if dry_run:
+    def _of_task(self, task: int, options: dict[str, Any]) -> None:
+        if options["dry_run"]:
             errors = Page.objects.filter(task=get_task(task), state=Page.State.ERROR).count()
-            self.stdout.write(f"task {task} would run again, with {errors:,} failed requests")
+            self.only_shows(options, f"run task {task} again, with {errors:,} failed requests")
             return
         failed = retry(task)
         record("retry", task=task, requests=failed, **WHO)
@@ -68,23 +69,23 @@ class RetryErrors(ServiceCommand):
             self.stdout.write(
                 f"left out: {found.active_errors:,} errors of {found.active:,} tasks that still run"
             )
-        if options["dry_run"] or (
-            found.tasks and not options["yes"] and not self.asks("Retry them?")
-        ):
-            self.stdout.write("nothing was retried")
+        if self.only_shows(options, "retry them"):
             return
+        if found.tasks and not options["yes"] and not self.asks("Retry them?"):
+            raise CommandError("nothing was retried")
         row = bulk_retry.start(wanted, WHO)
         with self.progress("retrying", row.all_tasks) as advance:
             while bulk_retry.step(row.pk):
                 before, row = row.position, bulk_retry.get(row.pk)
                 advance(row.position - before)
                 if not self.error_console.is_terminal:
-                    self._tell(row)
+                    self.stdout.write(_told(row))
         row = bulk_retry.get(row.pk)
-        self._tell(row)
         for task, why in row.skipped:
             self.stdout.write(plain(f"task {task} was not retried: {why}"))
+        self.done(_told(row), None, by_hand=f"{command('task cancel ID')}, for each task")
 
-    def _tell(self, row: BulkRetry) -> None:
-        done = f"{row.position:,} of {row.all_tasks:,} tasks"
-        self.stdout.write(f"{done}: {row.retried_errors:,} of {row.all_errors:,} requests")
+
+def _told(row: BulkRetry) -> str:
+    done = f"{row.position:,} of {row.all_tasks:,} tasks"
+    return f"{done}: {row.retried_errors:,} of {row.all_errors:,} requests"

@@ -10,10 +10,11 @@ from django.core.management.base import CommandError
 from crawlframe.base.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.alerts import rule_fields, state, wording
-from crawlservice.cli.command import JsonCommand, ServiceCommand
+from crawlservice.cli.command import JsonCommand, ServiceCommand, add_dry_run
 from crawlservice.cli.listing import Listing, attributes
 from crawlservice.cli.noun import Noun
 from crawlservice.cli.secret_input import read_secret
+from crawlservice.cli.terminal import plain
 from crawlservice.connections import clock
 from crawlservice.models import OPEN, Alert, AlertRule, AlertTarget, Severity, Webhook
 
@@ -47,12 +48,16 @@ class ListAlerts(JsonCommand):
 class AcknowledgeAlerts(ServiceCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("numbers", nargs="+", type=int, metavar="NUMBER")
+        add_dry_run(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        for number in options["numbers"]:
-            state.get_open(number)
+        alerts = [state.get_open(number) for number in options["numbers"]]
+        told = "; ".join(f"{alert.pk} {wording.sentence(alert)}" for alert in alerts)
+        if self.only_shows(options, plain(f"acknowledge {told}")):
+            return
         done = state.acknowledge(options["numbers"], WHO)
-        self.done(f"alerts acknowledged: {done}", None)
+        by_hand = "reopen them in the admin, under Alerts"
+        self.done(f"alerts acknowledged: {done}", None, by_hand=by_hand)
 
 
 class MakeTarget(ServiceCommand):
@@ -78,10 +83,8 @@ class MakeTarget(ServiceCommand):
                 raise CommandError(f"there is no webhook {options['webhook']}")
         target = rule_fields.new_target(options["name"], kind, address, webhook)
         record("add_alerttarget", name=target.name, id=target.pk, **WHO)
-        self.stdout.write(
-            f"{target.name}: {target.shown}; to test it: {command(f'alert test {target.name}')}"
-        )
-        self.stdout.write("Undo: delete it in the admin, under Alert targets")
+        told = f"{target.name}: {target.shown}; to test it: {command(f'alert test {target.name}')}"
+        self.done(told, None, by_hand="delete it in the admin, under Alert targets")
 
 
 class TestTarget(ServiceCommand):
@@ -112,8 +115,8 @@ class MakeDefaultRule(ServiceCommand):
         names = [target.name for target in targets]
         verb = "change_alertrule" if known else "add_alertrule"
         record(verb, name=rule.name, id=rule.pk, targets=names, **WHO)
-        self.stdout.write(f"the rule {rule.name} reports to {', '.join(names)}")
-        self.stdout.write("Undo: delete it in the admin, under Alert rules")
+        told = f"the rule {rule.name} reports to {', '.join(names)}"
+        self.done(told, None, by_hand="delete it in the admin, under Alert rules")
 
 
 class Command(Noun):

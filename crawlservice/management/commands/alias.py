@@ -12,8 +12,8 @@ from crawlframe.base.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.aliases import rules
 from crawlservice.aliases.fetching import DELAY, Where
-from crawlservice.aliases.rules import check, propose
-from crawlservice.cli.command import ServiceCommand, add_json
+from crawlservice.aliases.rules import Learned, check, propose
+from crawlservice.cli.command import ServiceCommand, add_dry_run, add_json
 from crawlservice.cli.listing import Listing, attributes
 from crawlservice.cli.noun import Noun
 from crawlservice.cli.terminal import plain
@@ -68,24 +68,22 @@ class LearnRules(ServiceCommand):
             "learn aliases", command=True, pages=learned.pages, rules=len(learned.waiting),
             task=where.task, spider=where.spider, host=where.host,
         )  # fmt: skip
-        if not pairs:
-            self._note_waiting(len(learned.waiting))
-            return
+        if pairs:
+            self._verify(learned, pairs, delay)
+        numbers = [row.pk for row, _ in learned.waiting]
+        waits = AliasRule.objects.filter(pk__in=numbers, state=AliasRule.State.PROPOSED).count()
+        told = f"; {waits} of them are only proposed, and not used: learn again to verify them"
+        if numbers:
+            undo = f"alias forget {' '.join(map(str, numbers))}"
+            self.done(f"{len(numbers)} rules learned{told if waits else ''}", undo)
+
+    def _verify(self, learned: Learned, pairs: int, delay: float) -> None:
         identity, lacks = identity_here()
         if lacks:
             self.stderr.write(f"note: {lacks}")
-        waiting = 0
         for row in check(learned, frontier().permits, identity, pairs=pairs, delay=delay):
-            waiting += row.state == AliasRule.State.PROPOSED
             problem = f": {row.problem}" if row.problem else ""
             self.stdout.write(plain(f"{row.pk} {_told(row)} is {row.state}{problem}"))
-        self._note_waiting(waiting)
-
-    def _note_waiting(self, waiting: int) -> None:
-        if waiting:
-            self.stdout.write(
-                f"rules that are only proposed are not used: {waiting}; learn again to verify them"
-            )
 
 
 class ListRules(ServiceCommand):
@@ -130,27 +128,41 @@ class ShowRule(ServiceCommand):
                 self.stdout.write(plain(f"{name}: {one}\n{' ' * len(name)}  {other}"))
 
 
-class RevokeRules(ServiceCommand):
+class ChangeRules(ServiceCommand):
+    """``verb``: what is done to the rules."""
+
+    verb = ""
+
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("id", type=int, nargs="+")
+        add_dry_run(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         rows = [rules.get(number) for number in options["id"]]
+        told = [_told(row) for row in rows]
+        if not self.only_shows(options, plain(f"{self.verb} {'; '.join(told)}")):
+            self.change(rows)
+            record(f"{self.verb} aliases", command=True, rules=told)
+
+    def change(self, rows: list[AliasRule]) -> None:
+        raise NotImplementedError
+
+
+class RevokeRules(ChangeRules):
+    verb = "revoke"
+
+    def change(self, rows: list[AliasRule]) -> None:
+        undo = f"alias forget {' '.join(str(row.pk) for row in rows)}"
         n = rules.revoke(rows)
-        record("revoke aliases", command=True, rules=[_told(row) for row in rows])
-        undo = f"alias forget {' '.join(map(str, options['id']))}"
         self.done(f"{n} revoked; tasks that were submitted before continue to use them", undo)
 
 
-class ForgetRules(ServiceCommand):
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("id", type=int, nargs="+")
+class ForgetRules(ChangeRules):
+    verb = "forget"
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        rows = [rules.get(number) for number in options["id"]]
+    def change(self, rows: list[AliasRule]) -> None:
         for row in rows:
             rules.forget(row)
-        record("forget aliases", command=True, rules=[_told(row) for row in rows])
         self.done(f"{len(rows)} forgotten; they may be learned again", "alias learn TASK")
 
 

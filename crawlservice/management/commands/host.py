@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import ArgumentParser
 from datetime import datetime
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 from rich.text import Text
 
 from crawlframe import gates
-from crawlframe.base.program import command
 from crawlservice.cli.command import ServiceCommand, add_json
 from crawlservice.cli.listing import Listing, attributes
 from crawlservice.cli.moment import ahead, read_moment
@@ -83,26 +83,29 @@ class ShowHost(ServiceCommand):
 
 
 class OrderHost(ServiceCommand):
-    """Gives an order for a host, and shows the host. ``undo``: the verb that takes it back."""
+    """Gives an order for a host, and shows the host. ``told``: the change. ``undo``: the verb that
+    takes it back; "": the order before is given again; None: nothing does."""
 
-    undo: str | None = None
+    told = ""
+    undo: str | None = ""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         _add_name(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["name"]
+        before = Host.objects.filter(name=name).first()
         self.order(name, options)
         self.console.print(facts_table(facts(read([get_host(name)])[0])))
-        if self.undo:
-            self.stdout.write(f"Undo: {command(f'host {self.undo} {name}')}")
+        undo = self.undo and f"host {self.undo} {name}"
+        self.done(f"{name}: {self.told}", _restores(name, before) if undo == "" else undo)
 
     def order(self, name: str, options: dict[str, Any]) -> None:
         raise NotImplementedError
 
 
 class PauseHost(OrderHost):
-    undo = "resume"
+    told, undo = "paused", "resume"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
@@ -113,7 +116,7 @@ class PauseHost(OrderHost):
 
 
 class ResumeHost(OrderHost):
-    undo = "pause"
+    told, undo = "resumed", "pause"
 
     def order(self, name: str, options: dict[str, Any]) -> None:
         orders.resume(name, WHO)
@@ -121,7 +124,7 @@ class ResumeHost(OrderHost):
 
 class SetHost(OrderHost):
     help = "Orders a delay, a concurrency or hours for a host, for all tasks and nodes."
-    undo = "clear"
+    told = "the order is changed"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
@@ -139,13 +142,15 @@ class SetHost(OrderHost):
 
 
 class ClearHost(OrderHost):
+    told = "the order is cleared"
+
     def order(self, name: str, options: dict[str, Any]) -> None:
-        before = order(get_host(name))
         orders.clear(name, WHO)
-        self.stdout.write(f"cleared: {before}")
 
 
 class ForgetRobots(OrderHost):
+    told, undo = "its robots.txt is fetched again", None
+
     def order(self, name: str, options: dict[str, Any]) -> None:
         orders.forget_robots(name, WHO)
 
@@ -175,6 +180,15 @@ def _add_terms(parser: ArgumentParser) -> None:
         "before it is resumed or cleared",
     )
     parser.add_argument("--note", default="", help="why, for colleagues")
+
+
+def _restores(name: str, host: Host | None) -> str:
+    """The words of a command that gives a host its order again; without one, that clear it."""
+    if host is None or host.ordered_at is None:
+        return f"host clear {name}"
+    limits = {"delay": host.delay, "concurrency": host.concurrency, **host.gates}
+    given = [f"--{key}={value}" for key, value in limits.items() if value is not None]
+    return shlex.join(["host", "set" if given else "pause", name, *given])
 
 
 def _state(now: HostNow) -> Text:

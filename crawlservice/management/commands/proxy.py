@@ -67,8 +67,7 @@ class ImportProxies(ServiceCommand):
             else:
                 record("import proxies", command=True, new=done.new, changed=done.changed)
         told = f"{done.new} new, {done.changed} changed, {done.unchanged} unchanged"
-        if options["dry_run"]:
-            self.stdout.write(f"there would be {told}")
+        if self.only_shows(options, f"import proxies: {told}"):
             return
         self.done(
             f"{told}; new ones, and those with other credentials, are used when a node has checked "
@@ -168,8 +167,7 @@ class DeleteProxies(ServiceCommand):
             found = [row for row in Proxy.objects.all() if options["tag"] in row.tags.split()]
         if not found:
             raise CommandError("there is no such proxy")
-        if options["dry_run"]:
-            self.stdout.write("\n".join(["would be deleted:", *(row.url for row in found)]))
+        if self.only_shows(options, "\n".join(["delete:", *(row.url for row in found)])):
             return
         with transaction.atomic():
             Proxy.objects.filter(pk__in=[row.pk for row in found]).delete()

@@ -63,8 +63,8 @@ class AddToken(ServiceCommand):
         self.stdout.write(secret)
         until = f"{token.expires_at:%Y-%m-%d}" if token.expires_at else "it is revoked"
         whose = f"token {token.pk} of {options['user']}, scope {options['scope']}"
-        self.stderr.write(f"This is {whose}, until {until}. It is not shown again.")
-        self.stderr.write(f"Undo: {command(f'token revoke {token.pk}')}")
+        told = f"This is {whose}, until {until}. It is not shown again."
+        self.done(told, f"token revoke {token.pk}", out=self.stderr)
 
 
 class ListTokens(JsonCommand):
