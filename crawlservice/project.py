@@ -9,10 +9,9 @@ from pathlib import Path
 
 from dotenv.parser import parse_stream
 
-from crawlframe.base.program import ENTRY_POINT
+from crawlframe.base.program import ENTRY_POINT, MANAGE
 from crawlframe.errors import ConfigError
 
-MANAGE = "manage.py"
 ENV_FILE = "CRAWLFRAME_ENV_FILE"  # environment variable: another file than .env
 FROM_FILE: set[str] = set()  # variables that have their values from it
 

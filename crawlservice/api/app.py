@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import URLPattern
 from ninja import NinjaAPI
 
+from crawlframe.base.program import command
 from crawlservice.api import events, nodes
 from crawlservice.api.alerts import alerts
 from crawlservice.api.error_groups import error_groups
@@ -20,12 +21,12 @@ from crawlservice.api.tasks import files, labels, quality, tables, tasks
 from crawlservice.api.tasks.limits import Rate, only_known
 from crawlservice.api.watches import watches
 
-DESCRIPTION = """Submit crawls, watch and control them, and fetch their results.
+DESCRIPTION = f"""Submit crawls, watch and control them, and fetch their results.
 
-Send a token: `Authorization: Bearer cf_…` (made in the admin, or by `python manage.py token add`).
+Send a token: `Authorization: Bearer cf_…` (made in the admin, or by `{command("token add")}`).
 Scope `read` only reads, `submit` also submits tasks and controls those of its user, `operate`
 controls all that its user may. Lists are paged: pass `next` as `after`. Errors have the form
-`{"error": {"code", "message", "field"}}`."""
+`{{"error": {{"code", "message", "field"}}}}`."""
 
 api = NinjaAPI(
     title="Crawlframe",

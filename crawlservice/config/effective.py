@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -26,6 +26,7 @@ from crawlservice.tasks.stored_limits import limits_as_written
 DEFAULT, FILE, ENVIRONMENT = "default", ".env", "environment"
 SPIDER, TASK, OPERATOR = "spider", "task", "operator"
 SECRETS = ("SECRET", "PASSWORD")  # in names of variables
+NEED_PAGES = ("reuse", "fetch_only")  # they imply keep = "all"
 USUAL, SPIDER_RANKS = SpiderSettings().by_part(), ranks_of(SpiderSettings)
 
 
@@ -66,10 +67,13 @@ def of_spider(info: SpiderInfo) -> list[Effective]:
     """The settings of all tasks of a spider that have none of their own."""
     own = info.settings.by_part()
     shown = masked(masked_headers(own))
-    return in_order(
-        Effective(name, shown[name], SPIDER if value != USUAL[name] else DEFAULT, _rank(name))
+    found = {
+        name: Effective(name, shown[name], SPIDER if value != USUAL[name] else DEFAULT, _rank(name))
         for name, value in own.items()
-    )
+    }
+    if info.settings.kept != info.settings.keep:
+        found["keep"] = Effective("keep", info.settings.kept, _needs_pages(found), _rank("keep"))
+    return in_order(found.values())
 
 
 def of_task(task: Task, info: SpiderInfo | None) -> list[Effective]:
@@ -77,6 +81,7 @@ def of_task(task: Task, info: SpiderInfo | None) -> list[Effective]:
     the settings that the task has from it, without its limits."""
     given = flat(task.overrides)
     found = {} if info is None else {one.name: one for one in of_spider(info)}
+    kept = found.pop("keep", None)
     limits = limits_as_written(task)
     if limits.get("delay") != "auto":
         found.pop("min_delay", None)  # it belongs to "auto"
@@ -84,8 +89,11 @@ def of_task(task: Task, info: SpiderInfo | None) -> list[Effective]:
     for name, value in (masked(given) | limits).items():
         usual = DEFAULT if value == USUAL.get(name) else SPIDER
         source = TASK if name in given else usual
+        if name == "keep" and source == SPIDER and (kept is None or kept.source != SPIDER):
+            source = _needs_pages(found)
         source = OPERATOR if limits.get(name) != published.get(name) else source
         found[name] = Effective(name, value, source, _rank(name))
+    found.setdefault("keep", Effective("keep", USUAL["keep"], DEFAULT, _rank("keep")))
     return in_order(found.values())
 
 
@@ -103,6 +111,13 @@ def in_order(found: Iterable[Effective]) -> list[Effective]:
 def changed(found: Iterable[Effective]) -> list[Effective]:
     """Those that somebody has set."""
     return [one for one in found if one.source != DEFAULT]
+
+
+def _needs_pages(found: Mapping[str, Effective]) -> str:
+    """The setting that is on and implies ``keep``, as the source of that."""
+    given = (one.name for one in found.values() if one.value != USUAL.get(one.name))
+    names = (name.partition(".")[0] for name in given)
+    return next((name for name in names if name in NEED_PAGES), SPIDER)
 
 
 def _rank(name: str) -> str:

@@ -10,6 +10,7 @@ from django.db.models import Model
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 
+from crawlframe.base.program import command
 from crawlservice.display import (
     condition_badge,
     in_words,
@@ -26,6 +27,7 @@ from crawlservice.hosts.host_labels import wait_of
 from crawlservice.tasks.progress.forecast import Forecast
 
 register = template.Library()
+register.simple_tag(command)
 
 WHO = ("command", "by_itself")  # keys of an action's detail that say who acted when no user did
 

@@ -61,6 +61,10 @@ def test_what_a_spider_and_a_task_have(published: Frontier) -> None:
         "concurrency": (3, "spider"),
         "page_limit": (100, "spider"),
     }
+    again = submit("shop", ULM, settings={"reuse": {"max_age": 9}})
+    for info in (published.spiders.find("shop"), None):
+        told = {one.name: one[1:3] for one in effective.of_task(again, info)}
+        assert told["keep"] == ("all", "reuse")  # nobody set it
     change_limits(task.pk, {"command": True}, concurrency=2, page_limit=5)
     task.refresh_from_db()
     found = effective.of_task(task, published.spiders.find("shop"))
@@ -96,3 +100,6 @@ def test_a_task_without_its_spider_and_none_at_all(published: Frontier) -> None:
     assert shown("--task", str(task.pk))["retries"] == (0, "task")
     with pytest.raises(CommandError, match="there is no task 7"):
         call_command("config", "show", "--task", "7")
+    out = StringIO()
+    call_command("config", "show", "--changed", stdout=out)
+    assert out.getvalue().startswith("Settings of this process, as a node ")

@@ -15,6 +15,7 @@ import pytest
 from django.core.management import call_command
 
 from crawlframe import __version__
+from crawlframe.base import program
 from crawlframe.base.program import command
 from crawlframe.errors import ConfigError
 from crawlservice import project
@@ -115,10 +116,13 @@ def test_the_version_is_ours_not_djangos(typed, capsys, tmp_path) -> None:
     ],
 )
 def test_messages_name_the_program_that_was_typed(
-    typed, tmp_path, program_name: str, line: str
+    typed, tmp_path, program_name: str, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typed(program_name, at=tmp_path)
     assert command("node list") == line
+    monkeypatch.setattr(program, "CHECKOUT", False)  # as where pip has installed the package
+    manage = program_name.endswith("manage.py")
+    assert command("node list") == f"{'python manage.py' if manage else 'crawlframe'} node list"
 
 
 # Its settings

@@ -18,6 +18,7 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from crawlframe.base.program import command
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by, record
 from crawlservice.accounts.roles import may_submit
@@ -211,10 +212,8 @@ class TaskAdmin(OwnPage):
             )
             kept.append(text.format(task=task, names=", ".join(names)))
         if sum(found) > MAX_DELETED_ROWS:
-            text = gettext(
-                "Too many rows to delete from here. Use: python manage.py task prune --task ID"
-            )
-            kept.append(text)
+            text = gettext("Too many rows to delete from here. Use: {command}")
+            kept.append(text.format(command=command("task prune --task ID")))
         return [str(task) for task in chosen], counts, set(), kept
 
     def delete_model(self, request: HttpRequest, obj: Task) -> None:

@@ -50,6 +50,11 @@ class ShowConfig(ServiceCommand):
             found = [one for one in found if one.rank == options["rank"]]
         if options["changed"]:
             found = effective.changed(found)
+        if not (options["spider"] or options["task"] or options["json"]):
+            self.stdout.write(
+                f"Settings of this process, as a node {settings.CRAWLFRAME.node!r} that is started "
+                "here has them. Nodes of other machines, and running ones, may have others."
+            )
         self.show_list(SETTINGS, found, options["json"])
 
     def _found(self, spider: str | None, task_id: int | None) -> list[effective.Effective]:
