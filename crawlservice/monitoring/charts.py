@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import chain, pairwise
 from typing import Any
 
@@ -119,6 +119,13 @@ def points(samples: Iterable[Sample]) -> Chart:
         waiting = after.ready + after.in_progress + after.delayed + after.parked
         chart["remaining"].append(waiting)
     return dict(chart)
+
+
+def rows(chart: Chart) -> list[tuple[Any, ...]]:
+    """The points of a task's chart, for a table: moment, done, errors, left, pages per second."""
+    names = ("at", "nf", "errors_total", "remaining", "pages")
+    found = zip(*(chart.get(name, ()) for name in names), strict=True)
+    return [(datetime.fromtimestamp(at / 1000, UTC), *numbers) for at, *numbers in found]
 
 
 def _errors(sample: Sample) -> int:

@@ -74,6 +74,9 @@ def test_a_task_that_has_ended(admin: Client, ended_task: Task) -> None:
     assert drawn == drawn & chart["points"].keys() != set()
     assert chart["points"]["errors_total"][-1] == 1
     assert len(chart["points"]["at"]) == charts.PARTS, "though no sample was taken"
+    rows = texts(page, "noscript tbody tr")  # without JavaScript
+    assert len(rows) == charts.PARTS
+    assert texts(page, "noscript tbody tr:first-child td")[1:4] == ["2", "1", "0"]
 
 
 def test_a_running_task_is_polled(admin: Client, published: Frontier) -> None:

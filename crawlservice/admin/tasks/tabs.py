@@ -98,11 +98,12 @@ def _timeline(request: HttpRequest, view: TaskView) -> dict[str, Any]:
     moments: list[tuple[datetime, Action | None]] = [(one.at, one) for one in actions]
     if task.finished_at:
         moments.append((task.finished_at, None))
+    points = charts.rows(charts.of_task(view.progress))
     return {
         "moments": sorted(moments, reverse=True, key=lambda one: one[0]),
-        "drawn": task.state in Task.ACTIVE
-        or len(charts.of_task(view.progress).get("at", ())) >= charts.LEAST_POINTS,
+        "drawn": task.state in Task.ACTIVE or len(points) >= charts.LEAST_POINTS,
         "least": charts.LEAST_POINTS,
+        "points": points[:: -max(1, len(points) // charts.PARTS)],
     }
 
 
