@@ -47,9 +47,9 @@ def foreign(published: Frontier) -> Frontier:
     return published
 
 
-def run(verb: str = "show") -> str:
+def run(verb: str = "show", *options: str) -> str:
     out = StringIO()
-    call_command("store", verb, stdout=out)
+    call_command("store", verb, *options, stdout=out)
     return out.getvalue()
 
 

@@ -122,7 +122,7 @@ def test_a_dry_run_tells_how_much_it_would_be(make: Make) -> None:
     task = make(31)
     text = prune("--tasks-older-than", 30, "--dry-run", "--yes")
     assert "1 tasks, 4 pages, 3 items: tasks that ended before" in text
-    assert "nothing was deleted" in text
+    assert "Nothing was changed. Without --dry-run, this would delete them" in text
     assert left() == [task.pk]
     assert "there are no tasks of site" in prune("--tasks-older-than", 30, "--spider", "site")
     assert not Action.objects.filter(verb="prune").exists()
