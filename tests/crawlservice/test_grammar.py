@@ -192,6 +192,7 @@ def test_names_are_completed_from_the_last_collection(
         ("manage.py host p", ["pause"]),
         ("manage.py store clear-", ["clear-quarantine", "clear-cache"]),
         ("manage.py task show ", ["7"]),
+        ("manage.py task export -o ", []),
     ],
 )
 def test_a_shell_completes_words_and_verbs(line: str, found: list[str], tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ import pytest
 from django.core.management import call_command
 
 from crawlframe import __version__
-from crawlframe.base import program
 from crawlframe.base.program import command
 from crawlframe.errors import ConfigError
 from crawlservice import project
@@ -120,7 +119,7 @@ def test_messages_name_the_program_that_was_typed(
 ) -> None:
     typed(program_name, at=tmp_path)
     assert command("node list") == line
-    monkeypatch.setattr(program, "CHECKOUT", False)  # as where pip has installed the package
+    monkeypatch.setattr("crawlframe.base.program.CHECKOUT", False)  # as installed by pip
     manage = program_name.endswith("manage.py")
     assert command("node list") == f"{'python manage.py' if manage else 'crawlframe'} node list"
 

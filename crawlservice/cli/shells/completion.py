@@ -57,7 +57,13 @@ def _parser() -> ArgumentParser:
 def _add_names(parser: ArgumentParser, kind: str) -> None:
     names: Any = parser.add_argument("names", nargs="*")
     if kind:
-        names.completer = lambda **_: names_of(kind)
+        names.completer = lambda **_: {} if _after_option() else names_of(kind)
+
+
+def _after_option() -> bool:
+    """Whether the word may be the value of an option, such as a file: the shell completes it."""
+    line = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])].split(" ")
+    return line[-2].startswith("-")
 
 
 def names_of(kind: str) -> dict[str, str]:
