@@ -166,10 +166,14 @@ def outcome_of(task: Task | None) -> SafeString | str:
 
 def task_link(task: int | None) -> SafeString | str:
     """A task's number, linked to its page."""
-    if task is None:
-        return "-"
-    place = reverse("admin:crawlservice_task_change", args=[task])
-    return format_html('<a class="cf-link" href="{}">{}</a>', place, task)
+    return "-" if task is None else page_link(task, "task_change", task)
+
+
+def page_link(text: Any, name: str, *args: Any, **query: Any) -> SafeString:
+    """A link to the page of the admin whose URL has this name, with the parts of the URL."""
+    place = reverse(f"admin:crawlservice_{name}", args=args)
+    place += f"?{urlencode(query)}" if query else ""
+    return format_html('<a class="cf-link" href="{}">{}</a>', place, text)
 
 
 def label_chips(labels: Mapping[str, str], place: str) -> SafeString | str:

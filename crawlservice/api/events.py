@@ -16,7 +16,7 @@ from ninja import Header, Query, Router
 
 from crawlservice.api.parts import shutdown
 from crawlservice.api.parts.auth import Bearer
-from crawlservice.api.parts.errors import READING, ApiError
+from crawlservice.api.parts.errors import READING, ApiError, sends
 from crawlservice.api.parts.paging import MAX_ID, TEXT
 from crawlservice.api.parts.schemas import Outcome
 from crawlservice.models import SPIDER, Event
@@ -37,14 +37,7 @@ _open: set[Stream] = set()
     "/events",
     auth=Bearer("read", "view_event"),
     response=READING,
-    openapi_extra={
-        "responses": {
-            200: {
-                "description": "The stream",
-                "content": {"text/event-stream": {"schema": {"type": "string"}}},
-            }
-        }
-    },
+    openapi_extra=sends("The stream", "text/event-stream"),
 )
 def read_events(
     request: HttpRequest,

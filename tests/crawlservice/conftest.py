@@ -4,8 +4,10 @@ Models are imported inside, because pytest may read this file before Django is s
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -44,6 +46,20 @@ def redis_at(url: str) -> Iterator[None]:
     with override_settings(REDIS_URL=url):
         yield
     frontier._frontiers.clear()
+
+
+@pytest.fixture
+def receiver(settings_with: Callable[..., None]) -> Iterator[Any]:
+    """A receiver of messages on this machine, to which the service may send."""
+    from django.conf import settings
+
+    from tests.crawlservice.receiver import Receiver
+
+    loopback = (ip_network("127.0.0.0/8"),)
+    settings_with(CRAWLFRAME=dataclasses.replace(settings.CRAWLFRAME, webhook_private=loopback))
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
 
 
 @pytest.fixture

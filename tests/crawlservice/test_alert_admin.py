@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -49,15 +45,6 @@ SLACK = "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ"
 def admin(service: Frontier) -> Client:
     Installation.objects.get_or_create(pk=1)
     return log_in_as("administrator")
-
-
-@pytest.fixture
-def receiver(settings_with: Callable[..., None]) -> Iterator[Receiver]:
-    loopback = (ipaddress.ip_network("127.0.0.0/8"),)
-    settings_with(CRAWLFRAME=replace(settings.CRAWLFRAME, webhook_private=loopback))
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
 
 
 def look(client: Client, path: str = "/admin/") -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from datetime import timedelta
 from io import StringIO
 from typing import Any
@@ -42,15 +40,6 @@ SLACK = "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ"
 def caller(service: Frontier) -> Program:
     Installation.objects.get_or_create(pk=1)
     return program(person("administrator"))
-
-
-@pytest.fixture
-def receiver(settings_with: Callable[..., None]) -> Iterator[Receiver]:
-    loopback = (ipaddress.ip_network("127.0.0.0/8"),)
-    settings_with(CRAWLFRAME=replace(settings.CRAWLFRAME, webhook_private=loopback))
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
 
 
 def find(*spiders: str) -> None:

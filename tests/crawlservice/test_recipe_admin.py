@@ -165,7 +165,7 @@ def test_two_who_save_at_once(operator: Client) -> None:
         ({"fields-0-expression": "h1["}, "is not a CSS selector"),
         ({"fields-0-convert": "prise"}, "there is no converter"),
         ({"fields-0-name": "a b"}, "a name has letters, digits and _"),
-        ({"page_limit": "many"}, "Expected"),
+        ({"page_limit": "many"}, "must be a whole number"),
         ({"settings": "{"}, "Not JSON"),
         ({"settings": '{"a":' * 100_000}, "Not JSON"),
         ({"settings": '{"ip": {"delay": Infinity}}'}, "it must be at most"),

@@ -3,9 +3,8 @@ visible."""
 
 from __future__ import annotations
 
-import ipaddress
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,15 +24,6 @@ from tests.crawlservice.web import log_in_as, texts
 
 LIST = "/admin/crawlservice/webhook/"
 DELIVERIES = "/admin/crawlservice/delivery/"
-
-
-@pytest.fixture
-def receiver(settings_with: Callable[..., None]) -> Iterator[Receiver]:
-    loopback = (ipaddress.ip_network("127.0.0.0/8"),)
-    settings_with(CRAWLFRAME=replace(settings.CRAWLFRAME, webhook_private=loopback))
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
 
 
 @pytest.fixture

@@ -203,6 +203,15 @@ def look(orm: str, redis_url: str) -> Look:
 
 
 @pytest.fixture
+def starter(look: Look, tmp_path: Path) -> Iterator[Any]:
+    from tests.process.reload_project import NodeStarter  # which imports this module
+
+    starter = NodeStarter(look, tmp_path)
+    yield starter
+    starter.end()
+
+
+@pytest.fixture
 def odd_env(manage_env: dict[str, str]) -> dict[str, str]:
     """The environment in which manage.py uses the odd spiders, and nodes notice deaths quickly."""
     manage_env["CRAWLFRAME_SPIDERS"] = "tests.process.spiders"

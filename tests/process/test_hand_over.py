@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -18,7 +18,7 @@ from crawlservice.monitoring import lives
 from crawlservice.steward.steward import Steward
 from tests.conftest import CHECKOUT
 from tests.crawlservice.conftest import redis_at
-from tests.process.conftest import LONGEST_WAIT, STOCK, Look, OddWeb, wait_for
+from tests.process.conftest import LONGEST_WAIT, STOCK, OddWeb, wait_for
 from tests.process.reload_project import Gate, NodeStarter, Project, View, is_gone, shop
 
 pytestmark = pytest.mark.process
@@ -30,13 +30,6 @@ PARTS = ("crawlframe", "crawlservice", "manage.py", "requirements.txt", ".gitign
 @pytest.fixture
 def database(request: pytest.FixtureRequest, new_database: Callable[[str], str]) -> str:
     return new_database(getattr(request, "param", "sqlite"))
-
-
-@pytest.fixture
-def starter(look: Look, tmp_path: Path) -> Iterator[NodeStarter]:
-    starter = NodeStarter(look, tmp_path)
-    yield starter
-    starter.end()
 
 
 @pytest.fixture

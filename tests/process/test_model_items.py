@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from psycopg2 import connect
 
 from crawlservice.models import RowDelivery
 from tests.conftest import CHECKOUT
-from tests.process.conftest import Look, OddWeb
+from tests.process.conftest import OddWeb
 from tests.process.reload_project import Gate, NodeStarter, Project, View
 
 pytestmark = [pytest.mark.process, pytest.mark.postgres]
@@ -63,13 +63,6 @@ class Migration(migrations.Migration):
 @pytest.fixture
 def database(new_database: Callable[[str], str]) -> str:
     return new_database("postgres")
-
-
-@pytest.fixture
-def starter(look: Look, tmp_path: Path) -> Iterator[NodeStarter]:
-    starter = NodeStarter(look, tmp_path)
-    yield starter
-    starter.end()
 
 
 class Team:

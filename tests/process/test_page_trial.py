@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Item, KeptPage, Page, Task
 from crawlservice.pages import page_trial
-from tests.process.conftest import LONGEST_WAIT, Look, OddWeb
+from tests.process.conftest import LONGEST_WAIT, OddWeb
 from tests.process.reload_project import NodeStarter, Project
 
 pytestmark = pytest.mark.process
@@ -62,13 +62,6 @@ def project(tmp_path: Path) -> Project:
     project = Project.make(tmp_path / "project")
     project.write("shops/tried.py", SPIDER)
     return project
-
-
-@pytest.fixture
-def starter(look: Look, tmp_path: Path) -> Iterator[NodeStarter]:
-    starter = NodeStarter(look, tmp_path)
-    yield starter
-    starter.end()
 
 
 def keep(

@@ -3,7 +3,7 @@ and of the database go live."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +67,6 @@ def database(new_database: Callable[[str], str]) -> str:
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     return Project.make(tmp_path / "project", git=False)
-
-
-@pytest.fixture
-def starter(look: Look, tmp_path: Path) -> Iterator[NodeStarter]:
-    starter = NodeStarter(look, tmp_path)
-    yield starter
-    starter.end()
 
 
 def sorted_items(look: Look, pk: int) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -12,7 +12,7 @@ from crawlframe.code.registry import Registry
 from crawlframe.recorded.record import make
 from crawlframe.recorded.recorder import Recorder
 from tests.imports import undone
-from tests.process.conftest import Look, OddWeb
+from tests.process.conftest import OddWeb
 from tests.process.reload_project import NodeStarter, Project, shop
 from tests.recorded.site import SETTINGS
 
@@ -49,13 +49,6 @@ def project(tmp_path: Path) -> Project:
     project.write("shops/checked.py", CHECKED.format(line="pass"))
     project.write("shops/words.py", WORDS)
     return project
-
-
-@pytest.fixture
-def starter(look: Look, tmp_path: Path) -> Iterator[NodeStarter]:
-    starter = NodeStarter(look, tmp_path)
-    yield starter
-    starter.end()
 
 
 def test_a_version_goes_live_only_if_its_recorded_pages_pass(

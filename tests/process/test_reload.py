@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -30,13 +30,6 @@ def database(new_database: Callable[[str], str]) -> str:
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     return Project.make(tmp_path / "project")
-
-
-@pytest.fixture
-def starter(look: Look, tmp_path: Path) -> Iterator[NodeStarter]:
-    starter = NodeStarter(look, tmp_path)
-    yield starter
-    starter.end()
 
 
 @pytest.fixture

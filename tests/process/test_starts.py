@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -181,13 +181,6 @@ class Shop(Spider):
     def parse(self, response):
         yield {{"n": int(response.url.rpartition("/")[2]), "code": CODE}}
 """
-
-
-@pytest.fixture
-def starter(look: Look, tmp_path: Path) -> Iterator[NodeStarter]:
-    starter = NodeStarter(look, tmp_path)
-    yield starter
-    starter.end()
 
 
 def test_a_new_version_continues_the_start_of_the_old_one(

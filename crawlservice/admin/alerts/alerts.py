@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from django.contrib import admin, messages
 from django.db.models import Q, QuerySet
@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from crawlservice.accounts.journal import by
 from crawlservice.admin.alerts import page as alertpage
 from crawlservice.admin.parts.columns import column
+from crawlservice.admin.parts.created import filter_by
 from crawlservice.admin.parts.own_page import OwnPage, RowPage
 from crawlservice.alerts import dashboard_summary, state, wording
 from crawlservice.alerts.kinds import conditions
@@ -29,37 +30,29 @@ WORDS = {
 }
 
 
-class AlertStateFilter(admin.SimpleListFilter):
-    title = _("state")
-    parameter_name = "state"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [(word, text) for word, (text, _tone) in WORDS.items()]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Alert]) -> QuerySet[Alert]:
-        silenced = Q(silenced_until__gt=clock.now())
-        acknowledged = Q(acknowledged_at__isnull=False)
-        match self.value():
-            case "open":
-                return queryset.filter(OPEN, ~silenced, ~acknowledged)
-            case "acknowledged":
-                return queryset.filter(OPEN, ~silenced, acknowledged)
-            case "silenced":
-                return queryset.filter(OPEN, silenced)
-            case "resolved":
-                return queryset.filter(~OPEN)
-        return queryset
+def _in_state(rows: QuerySet[Alert], word: str) -> QuerySet[Alert]:
+    silenced = Q(silenced_until__gt=clock.now())
+    acknowledged = Q(acknowledged_at__isnull=False)
+    found = {
+        "open": (OPEN, ~silenced, ~acknowledged),
+        "acknowledged": (OPEN, ~silenced, acknowledged),
+        "silenced": (OPEN, silenced),
+        "resolved": (~OPEN,),
+    }
+    return rows.filter(*found.get(word, ()))
 
 
-class KindFilter(admin.SimpleListFilter):
-    title = _("condition")
-    parameter_name = "kind"
+AlertStateFilter = filter_by(
+    *(_("state"), "state", lambda: ((word, text) for word, (text, _tone) in WORDS.items())),
+    _in_state,
+)
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [(kind.name, kind.title) for kind in conditions().values()]
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Alert]) -> QuerySet[Alert]:
-        return queryset.filter(kind=self.value()) if self.value() else queryset
+KindFilter = filter_by(
+    *(_("condition"), "kind"),
+    lambda: ((kind.name, kind.title) for kind in conditions().values()),
+    lambda rows, name: rows.filter(kind=name),
+)
 
 
 def state_badge(alert: Alert) -> SafeString:
@@ -83,19 +76,16 @@ class AlertAdmin(OwnPage):
     def has_handle_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("crawlservice.handle_alert")
 
-    shown_severity = column(severity_badge, "severity", _("severity"))
+    shown_severity = column(severity_badge, _("severity"), "severity")
 
     @admin.display(description=_("what"))
     def sentence(self, alert: Alert) -> SafeString:
         place, text = wording.place(alert), wording.sentence(alert)
         return format_html('<a class="cf-link cf-code" href="{}">{}</a>', place, text)
 
-    @admin.display(description=_("state"))
-    def shown_state(self, alert: Alert) -> SafeString:
-        return state_badge(alert)
-
-    began = column(moment, "since", _("since"))
-    over = column(moment, "resolved_at", _("resolved"))
+    shown_state = column(state_badge, _("state"))
+    began = column(moment, _("since"), "since")
+    over = column(moment, _("resolved"), "resolved_at")
 
     @admin.display(description=_("acknowledged by"))
     def who(self, alert: Alert) -> str:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib import messages
 from django.contrib.admin import AdminSite
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 
 from crawlservice.accounts.journal import by
+from crawlservice.admin.parts.keyset import row_number
+from crawlservice.admin.parts.whole_page import whole_page
 from crawlservice.alerts import dashboard_summary, state, wording
 from crawlservice.alerts.kinds import conditions
 from crawlservice.connections import clock
@@ -36,26 +35,23 @@ def urls(site: AdminSite) -> list[URLPattern]:
 
 
 def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
-    may = request.user.has_perm("crawlservice.view_alert")
-    if request.method not in ("GET", "HEAD") or not may or not pk.isdecimal():
-        raise PermissionDenied
-    alert = get_object_or_404(Alert.objects.select_related("acknowledged_by"), pk=int(pk))
+    rows = Alert.objects.select_related("acknowledged_by")
+    alert = get_object_or_404(rows, pk=row_number(pk))
     known = Severity(alert.severity)
-    context: dict[str, Any] = {
-        **site.each_context(request),
-        "title": wording.title_of(alert.kind),
-        "alert": alert,
-        "sentence": wording.sentence(alert),
-        "place": wording.place(alert),
-        "severity": (known.label, dashboard_summary.TONES[known]),
-        "state": state.word(alert, clock.now()),
-        "hours": HOURS,
-        "unit": _unit(alert),
-        "sent": _messages(alert) if request.user.has_perm("crawlservice.view_alertmessage") else [],
-        "journal": _journal(alert) if request.user.has_perm("crawlservice.view_action") else [],
-        "opts": Alert._meta,
-    }
-    return TemplateResponse(request, "admin/crawlservice/alert.html", context)
+    return whole_page(
+        *(site, request, "alert", wording.title_of(alert.kind)),
+        alert=alert,
+        sentence=wording.sentence(alert),
+        place=wording.place(alert),
+        severity=(known.label, dashboard_summary.TONES[known]),
+        state=state.word(alert, clock.now()),
+        hours=HOURS,
+        unit=_unit(alert),
+        sent=_messages(alert) if request.user.has_perm("crawlservice.view_alertmessage") else [],
+        journal=_journal(alert) if request.user.has_perm("crawlservice.view_action") else [],
+        opts=Alert._meta,
+        is_fullwidth="",
+    )
 
 
 def decide(request: HttpRequest, pk: int) -> HttpResponse:

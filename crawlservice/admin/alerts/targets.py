@@ -9,8 +9,7 @@ from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
-from django.utils.html import escape, format_html
-from django.utils.safestring import SafeString
+from django.utils.html import escape
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action
 from unfold.widgets import UnfoldAdminTextInputWidget
@@ -24,7 +23,7 @@ from crawlservice.admin.parts.own_page import Journaled
 from crawlservice.alerts.channels import set_address
 from crawlservice.alerts.kinds import BadRule
 from crawlservice.alerts.outbox import OUTBOX, send_again
-from crawlservice.display import laid_out, moment
+from crawlservice.display import laid_out, moment, page_link
 from crawlservice.models import AlertMessage, AlertTarget
 
 TESTS = 5  # targets tested at once: each may take half a minute
@@ -96,10 +95,10 @@ class TargetAdmin(Owner, Journaled):
     def last_problem(self, target: AlertTarget) -> str:
         return getattr(target, "problem", "") or "-"
 
-    @admin.display(description="")
-    def sent_messages(self, target: AlertTarget) -> SafeString:
-        place = f"../alertmessage/?target__id__exact={target.pk}"
-        return format_html('<a class="cf-link" href="{}">{}</a>', place, _("messages"))
+    sent_messages = column(
+        lambda pk: page_link(_("messages"), "alertmessage_changelist", target__id__exact=pk),
+        *("", "pk"),
+    )
 
     # -- actions ----------------------------------------------------------------------------------
 
@@ -146,5 +145,5 @@ class MessageAdmin(OutboxRows):
         send_again(row)
         return {"verb": "send again alert message", "target": row.target.name, "message": row.pk}
 
-    shown_text = column(laid_out, "text", _("text"))
-    sent = column(moment, "sent_at", _("sent"))
+    shown_text = column(laid_out, _("text"), "text")
+    sent = column(moment, _("sent"), "sent_at")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from django import forms
@@ -13,7 +12,6 @@ from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -27,8 +25,9 @@ from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.exports.form import CONDITIONS, PARTS, ExportForm
 from crawlservice.admin.parts.columns import column
-from crawlservice.admin.parts.lookups import DeclaredLookups
-from crawlservice.display import badge, label_chips, moment, readable, task_link
+from crawlservice.admin.parts.lookups import DeclaredLookups, row_action
+from crawlservice.admin.parts.whole_page import secret_page, whole_page
+from crawlservice.display import badge, label_chips, moment, page_link, readable, task_link
 from crawlservice.exports import changes
 from crawlservice.exports.errors import BadExport
 from crawlservice.exports.source import left, state_of, with_newest
@@ -41,8 +40,6 @@ STATES = {
     "paused": (_("paused"), "muted"),
     "removed": (_("removed from the file"), "muted"),
 }
-CONTROL = "admin/crawlservice/export/control.html"
-SECRET = "admin/crawlservice/secret.html"
 
 DEFINED = ("name", "what", "begin", "spider", "task", "labels", "usage", "chosen", "kind")
 PROGRESS = (
@@ -59,6 +56,11 @@ class ControlForm(forms.Form):
         widget=UnfoldAdminTextInputWidget(),
         help_text=_("beginning, now, a date such as 2026-11-01T06:00Z, or a row number"),
     )
+
+
+def _change(request: HttpRequest, export: Export, verb: str, **given: Any) -> None:
+    getattr(changes, verb)(export, **given)
+    record(f"{verb} export", **by(request), export=export.name, **given)
 
 
 @admin.register(Export)
@@ -165,16 +167,9 @@ class ExportAdmin(DeclaredLookups):
         if not (secret := getattr(request, "made_secret", "")):
             answer: HttpResponse = super().response_add(request, obj, post_url_continue)
             return answer
-        context = {
-            **self.admin_site.each_context(request),
-            "title": _("Secret of the export {name}").format(name=obj.name),
-            "secret": secret,
-            "note": _("With it the receiver verifies that a message comes from this service."),
-            "back": reverse("admin:crawlservice_export_change", args=[obj.pk]),
-        }
-        page = TemplateResponse(request, SECRET, context)
-        page["Cache-Control"] = "no-store"
-        return page
+        title = _("Secret of the export {name}").format(name=obj.name)
+        back = reverse("admin:crawlservice_export_change", args=[obj.pk])
+        return secret_page(self.admin_site, request, title, secret, back)
 
     def response_post_save_add(self, request: HttpRequest, obj: Export) -> HttpResponseRedirect:
         """To the page on which its target can be tried."""
@@ -182,9 +177,7 @@ class ExportAdmin(DeclaredLookups):
 
     # -- what is shown ----------------------------------------------------------------------------
 
-    @admin.display(description=_("state"))
-    def state(self, export: Export) -> SafeString:
-        return badge(*STATES[state_of(export)])
+    state = column(lambda export: badge(*STATES[state_of(export)]), _("state"))
 
     @admin.display(description=_("exports"))
     def scope(self, export: Export) -> SafeString:
@@ -195,54 +188,45 @@ class ExportAdmin(DeclaredLookups):
         found += [export.usage] * bool(export.usage)
         return format_html(" ".join(["{}"] * len(found)), *found)
 
-    place = column(place_of, "target", _("target"))
-    shown_target = column(readable, "target", _("target"))
+    place = column(place_of, _("target"), "target")
+    shown_target = column(readable, _("target"), "target")
 
     @admin.display(description=_("position"), ordering="position")
     def reached(self, export: Export) -> str:
         """Counting the rows of each would take too long in a list."""
         return f"{export.position:,} / {export.newest:,}"  # type: ignore[attr-defined]
 
-    @admin.display(description=_("left"))
-    def left_rows(self, export: Export) -> str:
-        return str(left(export))
-
-    @admin.display(description=_("exported"))
-    def shown_rows(self, export: Export) -> str:
-        return f"{export.rows:,}"
+    left_rows = column(lambda export: str(left(export)), _("left"))
+    shown_rows = column(lambda export: f"{export.rows:,}", _("exported"))
 
     @admin.display(description=_("last batch"))
     def short_batch(self, export: Export) -> str:
         """Without its directory."""
         return export.last_batch.rpartition("/")[2] or "-"
 
-    sent_at = column(moment, "last_at", _("last sent"))
-
-    @admin.display(description=_("problem"))
-    def shown_problem(self, export: Export) -> str:
-        return Truncator(export.problem).chars(90) or "-"
-
-    failed_since = column(moment, "problem_since", _("failing since"))
-    retried_at = column(moment, "next_at", _("next attempt"))
+    sent_at = column(moment, _("last sent"), "last_at")
+    shown_problem = column(lambda export: Truncator(export.problem).chars(90) or "-", _("problem"))
+    failed_since = column(moment, _("failing since"), "problem_since")
+    retried_at = column(moment, _("next attempt"), "next_at")
 
     @admin.display(description=_("defined"))
     def origin(self, export: Export) -> str:
         return gettext("in exports.toml") if export.from_file else gettext("here")
 
-    @admin.display(description="")
-    def control(self, export: Export) -> SafeString:
-        place = reverse("admin:crawlservice_export_control", args=[export.pk])
-        return format_html('<a class="cf-link" href="{}">{}</a>', place, _("control"))
+    control = column(lambda export: page_link(_("control"), "export_control", export.pk), "")
 
     # -- actions ----------------------------------------------------------------------------------
 
-    @admin.action(description=_("Pause selected exports"), permissions=["change"])
-    def pause(self, request: HttpRequest, chosen: QuerySet[Export]) -> None:
-        self._each(request, chosen, "pause", changes.pause)
-
-    @admin.action(description=_("Resume selected exports"), permissions=["change"])
-    def resume(self, request: HttpRequest, chosen: QuerySet[Export]) -> None:
-        self._each(request, chosen, "resume", changes.resume)
+    pause = row_action(
+        *(_("Pause selected exports"), "change"),
+        lambda request, export: _change(request, export, "pause"),
+        _("exports changed: {n}"),
+    )
+    resume = row_action(
+        *(_("Resume selected exports"), "change"),
+        lambda request, export: _change(request, export, "resume"),
+        _("exports changed: {n}"),
+    )
 
     @action(description=_("Save and try the target"), permissions=["try"])
     def save_and_try(self, request: HttpRequest, export: Export) -> None:
@@ -260,19 +244,6 @@ class ExportAdmin(DeclaredLookups):
             text = _("{export}: the target can be reached and written from this machine")
             messages.success(request, text.format(export=export))
 
-    def _each(
-        self,
-        request: HttpRequest,
-        chosen: QuerySet[Export],
-        verb: str,
-        do: Callable[[Export], None],
-    ) -> None:
-        for export in chosen:
-            do(export)
-            record(f"{verb} export", **by(request), export=export.name)
-        text = _("exports changed: {n}").format(n=len(chosen))
-        self.message_user(request, text, messages.SUCCESS)
-
     def control_page(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Pauses, resumes, or starts again from a point."""
         if not super().has_change_permission(request):
@@ -286,35 +257,27 @@ class ExportAdmin(DeclaredLookups):
                 form.add_error("begin", str(error).partition(": ")[2])
             except CrawlframeError as error:
                 messages.error(request, str(error))
-        context = {
-            **self.admin_site.each_context(request),
-            "title": export.name,
-            "heading": export.name,
-            "opts": self.opts,
-            "back": reverse("admin:crawlservice_export_changelist"),
-            "export": export,
-            "left": left(export),
-            "state": self.state(export),
-            "form": form,
-        }
-        return TemplateResponse(request, CONTROL, context)
+        return whole_page(
+            *(self.admin_site, request, "export/control", export.name),
+            heading=export.name,
+            opts=self.opts,
+            back=reverse("admin:crawlservice_export_changelist"),
+            export=export,
+            left=left(export),
+            state=self.state(export),
+            form=form,
+            is_fullwidth="",
+        )
 
     def _controlled(self, request: HttpRequest, export: Export, begin: str) -> HttpResponse:
-        detail: dict[str, Any] = {}
         if "_try" in request.POST:
             self._try(request, export)
             return HttpResponseRedirect(request.path)
         if "_restart" in request.POST:
             if not begin:
                 raise BadExport("begin", gettext("say from where, such as beginning"))
-            changes.restart(export, begin)
-            verb, detail = "restart export", {"begin": begin}
-        elif "_pause" in request.POST:
-            changes.pause(export)
-            verb = "pause export"
+            _change(request, export, "restart", begin=begin)
         else:
-            changes.resume(export)
-            verb = "resume export"
-        record(verb, **by(request), export=export.name, **detail)
+            _change(request, export, "pause" if "_pause" in request.POST else "resume")
         messages.success(request, _("{export} was changed").format(export=export.name))
         return HttpResponseRedirect(reverse("admin:crawlservice_export_changelist"))

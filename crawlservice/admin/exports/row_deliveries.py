@@ -3,44 +3,29 @@ there."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 from django.conf import settings
 from django.contrib import admin, messages
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.parts.columns import column
-from crawlservice.admin.parts.created import StateFilter
+from crawlservice.admin.parts.created import filter_by, state_filter
 from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.databases.delivery import send_again
-from crawlservice.display import badge, moment, task_link
+from crawlservice.display import badge, moment, page_link, task_link
 from crawlservice.models import Page, RowDelivery
 
-
-class DeliveryState(StateFilter):
-    states: ClassVar = {
-        "waiting": (_("waiting"), Q(refused=False)),
-        "refused": (_("refused"), Q(refused=True)),
-    }
-
-
-class DatabaseFilter(admin.SimpleListFilter):
-    """Offers the databases of the settings: those of all rows would have to be looked for."""
-
-    title = _("database")
-    parameter_name = "database"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(alias, alias) for alias in sorted({*settings.APP_DATABASES.values()})]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(database=self.value()) if self.value() else queryset
+DeliveryState = state_filter(
+    {"waiting": (_("waiting"), Q(refused=False)), "refused": (_("refused"), Q(refused=True))}
+)
+DatabaseFilter = filter_by(  # of the settings: those of all rows would have to be looked for
+    *(_("database"), "database"),
+    lambda: ((alias, alias) for alias in sorted({*settings.APP_DATABASES.values()})),
+    lambda rows, alias: rows.filter(database=alias),
+)
 
 
 @admin.register(RowDelivery)
@@ -65,15 +50,12 @@ class RowDeliveryAdmin(ReadOnly):
         names = [str(row.get("model", "")) for row in delivery.rows]
         return ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names))
 
-    shown_task = column(task_link, "task", _("task"))
+    shown_task = column(task_link, _("task"), "task")
 
     @admin.display(description=_("page"))
     def shown_page(self, delivery: RowDelivery) -> SafeString | str:
         page = Page.objects.filter(rid=delivery.page).only("url").first()
-        if page is None:
-            return str(delivery.page)
-        path = reverse("admin:crawlservice_page_change", args=[page.pk])
-        return format_html('<a href="{}">{}</a>', path, page.url)
+        return page_link(page.url, "page_change", page.pk) if page else str(delivery.page)
 
     @admin.display(description=_("state"))
     def state(self, delivery: RowDelivery) -> SafeString:
@@ -81,7 +63,7 @@ class RowDeliveryAdmin(ReadOnly):
             return badge(_("refused"), "bad")
         return badge(_("retrying"), "warn") if delivery.problem else badge(_("waiting"), "muted")
 
-    tried = column(moment, "tried_at", _("last attempt"))
+    tried = column(moment, _("last attempt"), "tried_at")
 
     @admin.action(description=_("Send again"), permissions=["steer"])
     def send_again(self, request: HttpRequest, chosen: QuerySet[RowDelivery]) -> None:

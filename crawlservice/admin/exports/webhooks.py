@@ -12,10 +12,7 @@ from django.db import models, transaction
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action
@@ -24,7 +21,8 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.parts.columns import Owner, column
 from crawlservice.admin.parts.outbox_rows import OutboxRows, filter_of
-from crawlservice.display import moment, task_link
+from crawlservice.admin.parts.whole_page import secret_page
+from crawlservice.display import moment, page_link, task_link
 from crawlservice.models import Delivery, Event, Task, Webhook
 from crawlservice.security.sealing import SealError, seal, unseal
 from crawlservice.webhooks.address import MASK, Address, parsed, restored
@@ -144,23 +142,13 @@ class WebhookAdmin(Owner):
         kinds = ", ".join(str(labels.get(kind, kind)) for kind in webhook.kinds) or gettext("all")
         return f"{kinds} ({webhook.spider})" if webhook.spider else kinds
 
-    @admin.display(description=_("waiting"))
-    def waiting(self, webhook: Webhook) -> str:
-        return f"{webhook.waiting_count:,}"  # type: ignore[attr-defined]
+    waiting = column(lambda webhook: f"{webhook.waiting_count:,}", _("waiting"))
+    last_problem = column(lambda webhook: webhook.problem or "-", _("last problem"))
 
-    @admin.display(description=_("last problem"))
-    def last_problem(self, webhook: Webhook) -> str:
-        return webhook.problem or "-"  # type: ignore[attr-defined]
-
-    @admin.display(description="")
-    def deliveries(self, webhook: Webhook) -> SafeString:
-        place = reverse("admin:crawlservice_delivery_changelist")
-        return format_html(
-            '<a class="cf-link" href="{}?webhook__id__exact={}">{}</a>',
-            place,
-            webhook.pk,
-            _("deliveries"),
-        )
+    deliveries = column(
+        lambda pk: page_link(_("deliveries"), "delivery_changelist", webhook__id__exact=pk),
+        *("", "pk"),
+    )
 
     @admin.display(description=_("secret"))
     def shown_secret(self, webhook: Webhook) -> str:
@@ -169,16 +157,9 @@ class WebhookAdmin(Owner):
         return str(_("stored encrypted; it was shown when it was generated"))
 
     def _show_secret(self, request: HttpRequest, webhook: Webhook) -> HttpResponse:
-        context = {
-            **self.admin_site.each_context(request),
-            "title": _("Secret of the webhook {name}").format(name=webhook.name),
-            "secret": unseal(webhook.sealed_secret),
-            "note": _("With it the receiver verifies that a message comes from this service."),
-            "back": reverse("admin:crawlservice_webhook_change", args=[webhook.pk]),
-        }
-        page = TemplateResponse(request, "admin/crawlservice/secret.html", context)
-        page["Cache-Control"] = "no-store"
-        return page
+        title = _("Secret of the webhook {name}").format(name=webhook.name)
+        back = reverse("admin:crawlservice_webhook_change", args=[webhook.pk])
+        return secret_page(self.admin_site, request, title, unseal(webhook.sealed_secret), back)
 
     # -- actions ----------------------------------------------------------------------------------
 
@@ -242,5 +223,5 @@ class DeliveryAdmin(OutboxRows):
     def kind(self, delivery: Delivery) -> str:
         return f"evt_{delivery.event_id}: {delivery.event.get_kind_display()}"
 
-    shown_task = column(task_link, "event.task_id", _("task"))
-    delivered = column(moment, "delivered_at", _("delivered"))
+    shown_task = column(task_link, _("task"), "event.task_id")
+    delivered = column(moment, _("delivered"), "delivered_at")

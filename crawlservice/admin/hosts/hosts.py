@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by
 from crawlservice.admin.hosts import page as hostpage
+from crawlservice.admin.parts.columns import column
+from crawlservice.admin.parts.created import filter_by
 from crawlservice.admin.parts.keyset import KeysetList
+from crawlservice.admin.parts.lookups import row_action, with_facts
 from crawlservice.admin.parts.own_page import OwnPage, RowPage
 from crawlservice.display import badge
 from crawlservice.hosts import orders
@@ -25,52 +25,26 @@ from crawlservice.hosts.rules import Which, chosen, named
 from crawlservice.hosts.states import HostNow, read
 from crawlservice.models import Host
 
-DONE: dict[str, str | Promise] = {
-    "pause": _("Hosts paused: {n}"),
-    "resume": _("Hosts resumed: {n}"),
-    "clear": _("Orders cleared: {n}"),
+WHICH = {
+    Which.HELD: _("held"),
+    Which.PAUSED: _("paused"),
+    Which.ORDERED: _("with an order"),
+    Which.ERRORS: _("with errors"),
 }
+WhichHosts = filter_by(
+    *(_("hosts"), "which", WHICH.items),
+    lambda rows, word: rows & chosen(Which(word)) if word in {*Which} else rows.none(),
+)
 
 
-class WhichHosts(admin.SimpleListFilter):
-    title = _("hosts")
-    parameter_name = "which"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [
-            (Which.HELD, _("held")),
-            (Which.PAUSED, _("paused")),
-            (Which.ORDERED, _("with an order")),
-            (Which.ERRORS, _("with errors")),
-        ]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Host]) -> QuerySet[Host]:
-        word = self.value()
-        if word is None:
-            return queryset
-        return queryset & chosen(Which(word)) if word in {*Which} else queryset.none()
-
-
-class HostList(KeysetList):
-    """Adds to every host on the page its state, with one query to Redis."""
-
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        for now in read(self.result_list):
-            now.host.now = now  # type: ignore[attr-defined]
+def _add_states(request: HttpRequest, hosts: list[Host]) -> None:
+    for now in read(hosts):
+        now.host.now = now  # type: ignore[attr-defined]
 
 
 def _now(host: Host) -> HostNow:
     found: HostNow | None = getattr(host, "now", None)
     return found or read([host])[0]
-
-
-def _number(of: Callable[[HostNow], int], title: Any) -> Callable[[HostAdmin, Host], str]:
-    @admin.display(description=title)
-    def column(self: HostAdmin, host: Host) -> str:
-        return f"{of(_now(host)):,}"
-
-    return column
 
 
 @admin.register(Host)
@@ -86,10 +60,10 @@ class HostAdmin(OwnPage):
     search_help_text = _("Beginning of the name")
     actions = ("pause", "resume", "clear")
 
-    queued = _number(lambda now: now.state.queued, _("queue"))
-    in_flight = _number(lambda now: now.state.in_flight, _("in flight"))
-    shown_pages = _number(lambda now: now.host.pages, _("pages"))
-    changelist = HostList
+    queued = column(lambda host: f"{_now(host).state.queued:,}", _("queue"))
+    in_flight = column(lambda host: f"{_now(host).state.in_flight:,}", _("in flight"))
+    shown_pages = column("{:,}".format, _("pages"), "pages")
+    changelist = with_facts(_add_states, KeysetList)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -103,9 +77,7 @@ class HostAdmin(OwnPage):
         text = why(now)
         return format_html('{}<span class="cf-why">{}</span>', shown, text) if text else shown
 
-    @admin.display(description=_("rate now"))
-    def rate(self, host: Host) -> str:
-        return speed(_now(host).rate)
+    rate = column(lambda host: speed(_now(host).rate), _("rate now"))
 
     @admin.display(description=_("allowed"))
     def allowed(self, host: Host) -> str:
@@ -142,32 +114,18 @@ class HostAdmin(OwnPage):
     def has_steer_permission(self, request: HttpRequest) -> bool:
         return hostpage.may_order(request.user)
 
-    @admin.action(description=_("Pause selected hosts"), permissions=["steer"])
-    def pause(self, request: HttpRequest, hosts: QuerySet[Host]) -> None:
-        self._order(request, hosts, "pause", orders.pause)
-
-    @admin.action(description=_("Resume selected hosts"), permissions=["steer"])
-    def resume(self, request: HttpRequest, hosts: QuerySet[Host]) -> None:
-        self._order(request, hosts, "resume", orders.resume)
-
-    @admin.action(description=_("Clear the orders of selected hosts"), permissions=["steer"])
-    def clear(self, request: HttpRequest, hosts: QuerySet[Host]) -> None:
-        self._order(request, hosts, "clear", orders.clear)
-
-    def _order(
-        self,
-        request: HttpRequest,
-        hosts: QuerySet[Host],
-        verb: str,
-        decide: Callable[[str, dict[str, Any]], Host],
-    ) -> None:
-        changed = 0
-        for name in hosts.order_by("name").values_list("name", flat=True):
-            try:
-                decide(name, by(request))
-            except CrawlframeError as error:
-                self.message_user(request, f"{name}: {error}", messages.ERROR)
-            else:
-                changed += 1
-        if changed:
-            self.message_user(request, str(DONE[verb]).format(n=changed), messages.SUCCESS)
+    pause = row_action(
+        *(_("Pause selected hosts"), "steer"),
+        lambda request, host: orders.pause(host.name, by(request)),
+        _("Hosts paused: {n}"),
+    )
+    resume = row_action(
+        *(_("Resume selected hosts"), "steer"),
+        lambda request, host: orders.resume(host.name, by(request)),
+        _("Hosts resumed: {n}"),
+    )
+    clear = row_action(
+        *(_("Clear the orders of selected hosts"), "steer"),
+        lambda request, host: orders.clear(host.name, by(request)),
+        _("Orders cleared: {n}"),
+    )

@@ -26,6 +26,7 @@ from crawlservice.admin.hosts.order_form import NoForm, OrderForm, PauseForm, or
 from crawlservice.admin.parts.form_page import form_page
 from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.parts.live import part
+from crawlservice.admin.parts.whole_page import whole_page
 from crawlservice.admin.people.journal import verb_text
 from crawlservice.hosts import orders
 from crawlservice.hosts.host_labels import LABELS, pace, speed, why
@@ -111,18 +112,13 @@ def may_order(user: AbstractUser | AnonymousUser) -> bool:
 
 
 def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
-    if request.method not in ("GET", "HEAD") or not request.user.has_perm("crawlservice.view_host"):
-        raise PermissionDenied
     host = _host(pk)
-    context: dict[str, Any] = {
-        **site.each_context(request),
-        "title": host.name,
-        "opts": Host._meta,
-        "is_fullwidth": "1",
-        "journal": _journal(request, host),
+    return whole_page(
+        *(site, request, "host", host.name),
+        opts=Host._meta,
+        journal=_journal(request, host),
         **_now(request, host),
-    }
-    return TemplateResponse(request, "admin/crawlservice/host.html", context)
+    )
 
 
 @require_safe

@@ -9,8 +9,7 @@ from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext
@@ -21,15 +20,22 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 from crawlframe.base.secret import MASK
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by, record
-from crawlservice.admin.parts.lookups import DeclaredList, DeclaredLookups
+from crawlservice.admin.parts.lookups import DeclaredList, DeclaredLookups, with_facts
 from crawlservice.admin.parts.own_page import Journaled
 from crawlservice.connections import clock
+from crawlservice.display import page_link
 from crawlservice.models import Proxy, ProxySource
 from crawlservice.proxies.entry import BadProxy, Entry, check_fields, read_entry
 from crawlservice.proxies.runs import begin
 from crawlservice.proxies.sources import BadSource, check_every, sealed_place
 from crawlservice.proxies.use import hosts_of, lasts, problems
 from crawlservice.security.sealing import unseal
+
+
+def _checked(cleaned: dict[str, Any]) -> dict[str, Any]:
+    """Raises BadProxy."""
+    tags, most = cleaned["tags"].split(), cleaned["max_concurrency"]
+    return check_fields(cleaned["tier"], tags, cleaned["country"], most)
 
 
 class ProxyForm(forms.ModelForm):
@@ -73,12 +79,7 @@ class ProxyForm(forms.ModelForm):
             plain = read_entry(cleaned["url"])
             if plain.user:
                 raise BadProxy("url", str(_("enter the credentials in the other field")))
-            fields = check_fields(
-                cleaned["tier"],
-                cleaned["tags"].split(),
-                cleaned["country"],
-                cleaned["max_concurrency"],
-            )
+            fields = _checked(cleaned)
         except BadProxy as error:
             self.add_error(error.field if error.field in self.fields else None, str(error))
             return cleaned
@@ -100,15 +101,10 @@ class ProxyForm(forms.ModelForm):
         return saved
 
 
-class ProxyList(DeclaredList):
-    """Adds to every proxy on the page what requests know of it, with one query to Redis."""
-
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        rows = self.result_list = [*self.result_list]
-        known = problems(rows)
-        for row in rows:
-            row.trouble = known[row.pk]
+def _add_problems(request: HttpRequest, rows: list[Any]) -> None:
+    known = problems(rows)
+    for row in rows:
+        row.trouble = known[row.pk]
 
 
 @admin.register(Proxy)
@@ -126,7 +122,7 @@ class ProxyAdmin(Journaled, DeclaredLookups):
         "latency_ms", "failures", "checked_at", "check_at", "trouble", "changed_at", "hosts",
     )  # fmt: skip
     readonly_fields = fields[7:]
-    changelist = ProxyList
+    changelist = with_facts(_add_problems, DeclaredList)
 
     @admin.display(description=_("problem"))
     def trouble(self, row: Proxy) -> str | None:
@@ -151,12 +147,8 @@ class ProxyAdmin(Journaled, DeclaredLookups):
                 )
                 until = f", {word} {localtime(rests):%Y-%m-%d %H:%M:%S}"
             errors = ngettext("%(n)d error", "%(n)d errors", use.errors) % {"n": use.errors}
-            url = reverse("admin:crawlservice_host_change", args=[host.pk])
-            lines.append((url, host.name, errors, until))
-        return (
-            format_html_join(mark_safe("<br>"), '<a class="cf-link" href="{}">{}</a>: {}{}', lines)
-            or "–"
-        )
+            lines.append((page_link(host.name, "host_change", host.pk), errors, until))
+        return format_html_join(mark_safe("<br>"), "{}: {}{}", lines) or "–"
 
     actions = ("check_again", "enable", "disable")
 
@@ -221,19 +213,10 @@ class SourceForm(forms.ModelForm):
         before = self.instance.sealed_place if same else ""
         try:
             check_every(cleaned["every"], cleaned["spider"])
-            self._place = sealed_place(
-                cleaned["place"], cleaned["spider"], cleaned["every"], before
-            )
-            fields = check_fields(
-                cleaned["tier"],
-                cleaned["tags"].split(),
-                cleaned["country"],
-                cleaned["max_concurrency"],
-            )
-        except BadSource as error:
-            self.add_error(error.field, str(error))
-            return cleaned
-        except BadProxy as error:
+            place = cleaned["place"], cleaned["spider"], cleaned["every"]
+            self._place = sealed_place(*place, before)
+            fields = _checked(cleaned)
+        except (BadSource, BadProxy) as error:
             self.add_error(error.field if error.field in self.fields else None, str(error))
             return cleaned
         return cleaned | {"tags": " ".join(fields["tags"]), "country": fields["country"]}
@@ -264,9 +247,7 @@ class ProxySourceAdmin(Journaled, DeclaredLookups):
     @admin.display(description=_("proxies"), ordering="found")
     def proxies(self, row: ProxySource) -> SafeString:
         """With a link to them."""
-        url = reverse("admin:crawlservice_proxy_changelist")
-        place = f"{url}?source__id__exact={row.pk}"
-        return format_html('<a class="cf-link" href="{}">{}</a>', place, row.found)
+        return page_link(row.found, "proxy_changelist", source__id__exact=row.pk)
 
     @admin.action(description=_("Read now"), permissions=["change"])
     def read_now(self, request: HttpRequest, queryset: QuerySet[ProxySource]) -> None:

@@ -72,14 +72,8 @@ class RobotsFileAdmin(SearchedRows):
     def delay(self, row: RobotsFile) -> str:
         return f"{row.crawl_delay:g} s" if row.crawl_delay else "-"
 
-    read = column(moment, "read_at", _("last read"))
-    counts_until = column(moment, "known_until", _("valid until"))
-    unreachable = column(moment, "unreachable_since", _("unreachable since"))
-
-    @admin.display(description=_("next read"))
-    def due(self, row: RobotsFile) -> SafeString | str:
-        return moment(row.next_try or row.known_until)
-
-    @admin.display(description=_("text"))
-    def text(self, row: RobotsFile) -> SafeString | str:
-        return laid_out(row.body) if row.body else "-"
+    read = column(moment, _("last read"), "read_at")
+    counts_until = column(moment, _("valid until"), "known_until")
+    unreachable = column(moment, _("unreachable since"), "unreachable_since")
+    due = column(lambda row: moment(row.next_try or row.known_until), _("next read"))
+    text = column(lambda row: laid_out(row.body) if row.body else "-", _("text"))

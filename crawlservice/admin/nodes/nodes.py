@@ -22,9 +22,12 @@ from django.views.decorators.http import require_POST
 
 from crawlframe.identity.identity import Introduction
 from crawlservice.accounts.journal import by, record
+from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.keyset import KeysetList
 from crawlservice.admin.parts.live import SPAN_NAMES, SPANS, part
+from crawlservice.admin.parts.lookups import with_facts
 from crawlservice.admin.parts.read_only import ReadOnly
+from crawlservice.admin.parts.whole_page import whole_page
 from crawlservice.alerts import dashboard_summary
 from crawlservice.display import CODE_STATES, condition_badge, laid_out, marked
 from crawlservice.models import Generation, Task
@@ -54,14 +57,10 @@ class Lives(admin.SimpleListFilter):
         return queryset if self.value() or known is None else queryset.filter(pk__in=known)
 
 
-class NodeList(KeysetList):
-    """Adds to every life on the page what the cluster knows of it, with one query to Redis."""
-
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        known = cluster(request)
-        for life in self.result_list:
-            life.known = known
+def _add_known(request: HttpRequest, rows: list[Any]) -> None:
+    known = cluster(request)
+    for life in rows:
+        life.known = known
 
 
 def cluster(request: HttpRequest) -> dict[int, Node] | None:
@@ -80,13 +79,26 @@ def node_of(life: Generation) -> Node | None:
     return known.get(life.pk) if known else None
 
 
-def _of_node(name: str, title: Any) -> Callable[[GenerationAdmin, Generation], str]:
-    @admin.display(description=title)
-    def column(self: GenerationAdmin, life: Generation) -> str:
-        node = node_of(life)
-        return display_for_value(getattr(node, name), "-") if node else "-"
+def _of_node(show: Callable[[Node], Any], title: Any) -> Callable[..., Any]:
+    """A column for lives that the cluster knows."""
 
-    return column
+    def shown(life: Generation) -> Any:
+        node = node_of(life)
+        found = show(node) if node else None
+        return found if isinstance(found, SafeString) else display_for_value(found or None, "-")
+
+    return column(shown, title)
+
+
+def _condition_and_why(node: Node) -> SafeString:
+    told = condition_badge(node.condition)
+    if node.condition != nodes.ABNORMAL:
+        return told
+    return format_html("{} {}", told, "; ".join(node.reasons))
+
+
+def _code(node: Node) -> SafeString | str:
+    return format_html("{} {}", node.version, marked(_("differs"))) if node.skew else node.version
 
 
 @admin.register(Generation)
@@ -107,16 +119,26 @@ class GenerationAdmin(ReadOnly):
     actions = ("forget",)
     change_form_outer_before_template = "admin/crawlservice/generation/offline.html"
 
-    version = _of_node("version", _("code version"))
-    candidate = _of_node("candidate", _("candidate"))
-    since = _of_node("since", _("state since"))
-    workers = _of_node("workers", _("workers"))
-    holds = _of_node("holds", _("in progress"))
-    reloads = _of_node("reloads", _("reloads"))
-    follows = _of_node("follows", _("follows"))
-    pulled = _of_node("pulled", _("pulled"))
-    headline = _of_node("headline", _("problem"))
-    changelist = NodeList
+    version = _of_node(lambda node: node.version, _("code version"))
+    candidate = _of_node(lambda node: node.candidate, _("candidate"))
+    since = _of_node(lambda node: node.since, _("state since"))
+    workers = _of_node(lambda node: f"{node.workers:,}", _("workers"))
+    holds = _of_node(lambda node: f"{node.holds:,}", _("in progress"))
+    reloads = _of_node(lambda node: f"{node.reloads:,}", _("reloads"))
+    follows = _of_node(lambda node: node.follows, _("follows"))
+    pulled = _of_node(lambda node: node.pulled, _("pulled"))
+    headline = _of_node(lambda node: node.headline, _("problem"))
+    condition = _of_node(lambda node: condition_badge(node.condition), _("condition"))
+    condition_and_why = _of_node(_condition_and_why, _("condition"))
+    age = _of_node(lambda node: node.since and timesince(node.since, depth=1), _("duration"))
+    code = _of_node(_code, _("code version"))
+    skew = _of_node(lambda node: node.skew and marked(_("differs")), _("skew"))
+    took = _of_node(lambda n: n.seconds and f"{n.seconds:.2f} s", _("last reload took"))
+    problem = _of_node(lambda node: node.problem and laid_out(node.problem), _("problem"))
+    pull_problem = _of_node(
+        lambda n: n.pull_problem and laid_out(n.pull_problem), _("pull problem")
+    )
+    changelist = with_facts(_add_known, KeysetList)
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -160,21 +182,6 @@ class GenerationAdmin(ReadOnly):
             text = _("Node {node} was removed from the list").format(node=name)
             self.message_user(request, text, messages.SUCCESS)
 
-    @admin.display(description=_("condition"))
-    def condition(self, life: Generation) -> SafeString | str:
-        node = node_of(life)
-        return condition_badge(node.condition) if node else "-"
-
-    @admin.display(description=_("condition"))
-    def condition_and_why(self, life: Generation) -> SafeString | str:
-        node = node_of(life)
-        if node is None:
-            return "-"
-        told = condition_badge(node.condition)
-        if node.condition != nodes.ABNORMAL:
-            return told
-        return format_html("{} {}", told, "; ".join(node.reasons))
-
     @admin.display(description=_("code"))
     def state(self, life: Generation) -> SafeString | str:
         node = node_of(life)
@@ -182,38 +189,6 @@ class GenerationAdmin(ReadOnly):
             return str(_("unknown") if life.known is None else _("ended"))  # type: ignore[attr-defined]
         told = CODE_STATES.get(node.state, node.state)
         return marked(told) if node.state in BAD_STATES else str(told)
-
-    @admin.display(description=_("duration"))
-    def age(self, life: Generation) -> str:
-        node = node_of(life)
-        return timesince(node.since, depth=1) if node and node.since else "-"
-
-    @admin.display(description=_("code version"))
-    def code(self, life: Generation) -> SafeString | str:
-        node = node_of(life)
-        if node is None or not node.skew:
-            return node.version or "-" if node else "-"
-        return format_html("{} {}", node.version, marked(_("differs")))
-
-    @admin.display(description=_("skew"))
-    def skew(self, life: Generation) -> SafeString | str:
-        node = node_of(life)
-        return marked(_("differs")) if node and node.skew else "-"
-
-    @admin.display(description=_("last reload took"))
-    def took(self, life: Generation) -> str:
-        node = node_of(life)
-        return f"{node.seconds:.2f} s" if node and node.seconds else "-"
-
-    @admin.display(description=_("problem"))
-    def problem(self, life: Generation) -> SafeString | str:
-        node = node_of(life)
-        return laid_out(node.problem) if node and node.problem else "-"
-
-    @admin.display(description=_("pull problem"))
-    def pull_problem(self, life: Generation) -> SafeString | str:
-        node = node_of(life)
-        return laid_out(node.pull_problem) if node and node.pull_problem else "-"
 
 
 def urls(site: AdminSite) -> list[URLPattern]:
@@ -225,15 +200,12 @@ def urls(site: AdminSite) -> list[URLPattern]:
 
 
 def page(site: AdminSite, request: HttpRequest) -> HttpResponse:
-    context: dict[str, Any] = {
-        **site.each_context(request),
-        "title": _("Dashboard"),
-        "spans": SPAN_NAMES,
-        "first": not Task.objects.exists(),
-        "is_fullwidth": "1",
+    return whole_page(
+        *(site, request, "dashboard", _("Dashboard")),
+        spans=SPAN_NAMES,
+        first=not Task.objects.exists(),
         **_now(),
-    }
-    return TemplateResponse(request, "admin/crawlservice/dashboard.html", context)
+    )
 
 
 def now(request: HttpRequest) -> HttpResponse:

@@ -4,7 +4,6 @@ headers and pictures, and what its callback would yield today."""
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from django.contrib import messages
 from django.contrib.admin import AdminSite
@@ -19,6 +18,7 @@ from django.views.decorators.http import require_POST, require_safe
 from crawlframe.errors import CrawlframeError, PageDamaged, StoreError
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.parts.keyset import row_number
+from crawlservice.admin.parts.whole_page import whole_page
 from crawlservice.files import download
 from crawlservice.models import KeptPage, Page, PageFile
 from crawlservice.pages import page_trial, page_viewer
@@ -40,10 +40,6 @@ def urls(site: AdminSite) -> list[URLPattern]:
 
 
 def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
-    if request.method not in ("GET", "HEAD") or not request.user.has_perm(
-        "crawlservice.view_keptpage"
-    ):
-        raise PermissionDenied
     row, content, problem = _row(pk), None, ""
     if request.user.has_perm(BODY):
         try:
@@ -52,21 +48,18 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
         except (PageDamaged, StoreError) as error:
             problem = str(error)
     files = PageFile.objects.select_related("file").filter(rid=row.rid, kind__in=download.SHOWN)
-    context: dict[str, Any] = {
-        **site.each_context(request),
-        "title": _("Kept page"),
-        "opts": KeptPage._meta,
-        "is_fullwidth": "1",
-        "kept": row,
-        "task": row.task,
-        "content": content,
-        "problem": problem,
-        "may_see": request.user.has_perm(BODY),
-        "request_page": Page.objects.filter(rid=row.rid).only("pk", "callback").first(),
-        "pictures": [*files] if request.user.has_perm(BODY) else [],
-        "order": order if ORDER.fullmatch(order := request.GET.get("order", "")) else "",
-    }
-    return TemplateResponse(request, "admin/crawlservice/keptpage.html", context)
+    return whole_page(
+        *(site, request, "keptpage", _("Kept page")),
+        opts=KeptPage._meta,
+        kept=row,
+        task=row.task,
+        content=content,
+        problem=problem,
+        may_see=request.user.has_perm(BODY),
+        request_page=Page.objects.filter(rid=row.rid).only("pk", "callback").first(),
+        pictures=[*files] if request.user.has_perm(BODY) else [],
+        order=order if ORDER.fullmatch(order := request.GET.get("order", "")) else "",
+    )
 
 
 @require_safe

@@ -73,8 +73,5 @@ class KeptPageAdmin(UrlRows):
     list_select_related = ("body",)
     deferred = ("headers", "record", "follow_ups", "body__data")
 
-    @admin.display(description=_("size"))
-    def size(self, page: KeptPage) -> str:
-        return f"{page.body.size:,}"
-
-    fetched = column(moment, "fetched_at", _("fetched"))
+    size = column(lambda page: f"{page.body.size:,}", _("size"))
+    fetched = column(moment, _("fetched"), "fetched_at")

@@ -19,15 +19,14 @@ if TYPE_CHECKING:
 
 
 def column(
-    show: Callable[[Any], Any], field: str, title: str | _StrPromise
+    show: Callable[[Any], Any], title: str | _StrPromise, field: str = ""
 ) -> Callable[[Any, Any], Any]:
-    """A column in which ``show`` displays a field of the row. "event.task_id" is the field of an
-    object that the row refers to."""
-    value = attrgetter(field)
+    """A column in which ``show`` displays the row, or a field of it. "event.task_id" is the field
+    of an object that the row refers to."""
 
     @admin.display(description=title)
     def shown(self: Any, row: Any) -> Any:
-        return show(value(row))
+        return show(attrgetter(field)(row) if field else row)
 
     return shown
 

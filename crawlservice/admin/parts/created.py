@@ -1,9 +1,9 @@
-"""The filter by time."""
+"""Filters: by time, and by one of some values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from django.contrib import admin
 from django.db.models import Model, Q, QuerySet
@@ -12,10 +12,6 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.admin.parts.columns import moment_of
 from crawlservice.tasks.results.task_rows import all_before, none_before
-
-if TYPE_CHECKING:
-    from django.utils.functional import _StrPromise
-
 
 SINCE, UNTIL = "since", "until"
 
@@ -65,16 +61,32 @@ class Created(admin.ListFilter):
         }
 
 
-class StateFilter(admin.SimpleListFilter):
-    """``states``: name -> what it is called, and the condition of its rows."""
+def filter_by(
+    title: Any,
+    name: str,
+    offered: Callable[[], Iterable[tuple[str, Any]]],
+    rows: Callable[[QuerySet[Any], str], QuerySet[Any]],
+) -> type[admin.SimpleListFilter]:
+    """A filter of the parameter ``name``. ``offered``: its values with their titles. ``rows``: the
+    rows that have a value."""
 
-    title = _("state")
-    parameter_name = "state"
-    states: ClassVar[Mapping[str, tuple[_StrPromise, Q]]]
+    class Filter(admin.SimpleListFilter):
+        parameter_name = name
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [(name, title) for name, (title, _rows) in self.states.items()]
+        def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+            return [*offered()]
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        chosen = self.states.get(self.value() or "")
-        return queryset.filter(chosen[1]) if chosen else queryset
+        def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+            value = self.value()
+            return rows(queryset, value) if value else queryset
+
+    Filter.title = title
+    return Filter
+
+
+def state_filter(states: Mapping[str, tuple[Any, Q]]) -> type[admin.SimpleListFilter]:
+    """``states``: title and condition of the rows by name."""
+    return filter_by(
+        *(_("state"), "state", lambda: ((name, title) for name, (title, _q) in states.items())),
+        lambda rows, name: rows.filter(states[name][1]) if name in states else rows,
+    )

@@ -10,10 +10,10 @@ from django.contrib import messages
 from django.contrib.admin import AdminSite
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import reverse
 
 from crawlframe.errors import CrawlframeError, FieldError
+from crawlservice.admin.parts.whole_page import whole_page
 from crawlservice.tasks.submit import RedisNotUpdated
 
 
@@ -40,12 +40,11 @@ def form_page(
         except CrawlframeError as error:
             field = error.field if isinstance(error, FieldError) else None
             form.add_error(field if field in form.fields else None, str(error))
-    context = {
-        **site.each_context(request),
-        "title": str(row),
-        "opts": opts,
-        "form": form,
-        "back": reverse(place, args=[row.pk]),
+    return whole_page(
+        *(site, request, "form_page", str(row)),
+        opts=opts,
+        form=form,
+        back=reverse(place, args=[row.pk]),
         **texts,
-    }
-    return TemplateResponse(request, "admin/crawlservice/form_page.html", context)
+        is_fullwidth="",
+    )

@@ -5,22 +5,24 @@ columns that it does not show (``?secret__startswith=``), and make the database 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, TypeVar
 
-from django.contrib import messages
+from django.contrib import admin, messages
 from django.contrib.admin import ShowFacets
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
-from django.core.exceptions import ValidationError
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import DataError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 
+from crawlframe.errors import CrawlframeError
 from crawlservice.admin.parts.setting_fields import SpiderWidget
 
+L = TypeVar("L", bound=ChangeList)
 WRONG_VALUES = (ValueError, OverflowError, ValidationError, DataError)
 
 
@@ -43,6 +45,20 @@ class DeclaredList(ChangeList):
         if left := found[2]:
             raise IncorrectLookupParameters(", ".join(left))
         return found
+
+
+def with_facts(add: Callable[[HttpRequest, list[Any]], object], base: type[L]) -> type[L]:
+    """A list for whose rows ``add`` looks up facts, once for all rows of a page."""
+
+    class WithFacts(base):  # type: ignore[valid-type, misc]
+        result_list: Any
+
+        def get_results(self, request: HttpRequest) -> None:
+            super().get_results(request)
+            self.result_list = [*self.result_list]
+            add(request, self.result_list)
+
+    return WithFacts
 
 
 class DeclaredLookups(ModelAdmin):
@@ -98,6 +114,22 @@ class DeclaredLookups(ModelAdmin):
         answer: HttpResponse = super().changelist_view(request, extra_context)
         return answer
 
+    def each(
+        self, request: HttpRequest, rows: Iterable[Any], act: Callable[[Any], object], done: Any
+    ) -> None:
+        """Calls ``act`` with each row. Says why it refused some, and ``done`` for the number of the
+        others."""
+        changed = 0
+        for row in rows:
+            try:
+                act(row)
+            except (CrawlframeError, PermissionDenied) as error:
+                self.message_user(request, f"{row}: {error}", messages.ERROR)
+            else:
+                changed += 1
+        if changed:
+            self.message_user(request, str(done).format(n=changed), messages.SUCCESS)
+
     def response_action(
         self, request: HttpRequest, queryset: QuerySet[Any], *args: Any, **kwargs: Any
     ) -> HttpResponse | None:
@@ -111,3 +143,16 @@ class DeclaredLookups(ModelAdmin):
             return HttpResponseRedirect(request.get_full_path())
         answer: HttpResponse | None = super().response_action(request, queryset, *args, **kwargs)
         return answer
+
+
+def row_action(
+    title: Any, permission: str, act: Callable[[HttpRequest, Any], object], done: Any
+) -> Callable[..., None]:
+    """An action of a list, which calls ``act`` with each chosen row, as ``DeclaredLookups.each``
+    does."""
+
+    @admin.action(description=title, permissions=[permission])
+    def run(self: DeclaredLookups, request: HttpRequest, chosen: QuerySet[Any]) -> None:
+        self.each(request, chosen, lambda row: act(request, row), done)
+
+    return run

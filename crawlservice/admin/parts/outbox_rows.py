@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.parts.columns import column
-from crawlservice.admin.parts.created import StateFilter
+from crawlservice.admin.parts.created import state_filter
 from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.display import badge, moment
 from crawlservice.outbox.outbox import Outbox
@@ -25,10 +25,9 @@ STATES = {
 }
 
 
-def filter_of(outbox: Outbox[Any]) -> type[StateFilter]:
+def filter_of(outbox: Outbox[Any]) -> type[admin.SimpleListFilter]:
     """The filter of a list by the states of an outbox."""
-    states = {name: (STATES[name][0], rows) for name, rows in outbox.states.items()}
-    return type("OutboxState", (StateFilter,), {"states": states})
+    return state_filter({name: (STATES[name][0], rows) for name, rows in outbox.states.items()})
 
 
 class OutboxRows(ReadOnly):
@@ -49,7 +48,7 @@ class OutboxRows(ReadOnly):
     def state(self, row: Any) -> SafeString:
         return badge(*STATES[self.outbox.state(row)])
 
-    next_try = column(moment, "next_at", _("next attempt"))
+    next_try = column(moment, _("next attempt"), "next_at")
 
     @admin.action(description=_("Send again"), permissions=["send"])
     def send_again(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Protocol
 
 from django.contrib.admin import AdminSite, ModelAdmin
+from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern
@@ -20,7 +21,7 @@ class RowPage(Protocol):
         """What belongs to the page, such as its live parts and its forms."""
 
     def page(self, site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
-        """The page."""
+        """The page, for a user who may see the rows."""
 
 
 class OwnPage(ReadOnly):
@@ -38,6 +39,8 @@ class OwnPage(ReadOnly):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
+        if request.method not in ("GET", "HEAD") or not self.has_view_permission(request):
+            raise PermissionDenied
         return self.row_page.page(self.admin_site, request, object_id)
 
 

@@ -27,7 +27,7 @@ class ReadOnly(DeclaredLookups):
     actions: Sequence[str] | None = None
     changelist = KeysetList
 
-    created = column(moment, "created_at", _("created"))
+    created = column(moment, _("created"), "created_at")
 
     @admin.display(description=_("labels"))
     def shown_labels(self, row: Any) -> SafeString | str:

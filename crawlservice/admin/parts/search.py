@@ -55,8 +55,8 @@ class UrlRows(SearchedRows, OwnPage):
 
     search_fields = ("url",)
     search_help_text = _("Part of the URL")
-    task_number = column(task_link, "task_id", _("task"))
-    short_url = column(_short, "url", _("URL"))
+    task_number = column(task_link, _("task"), "task_id")
+    short_url = column(_short, _("URL"), "url")
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

@@ -54,8 +54,7 @@ def retry_some(request: HttpRequest, task: Task, rids: Collection[UUID] | None =
 
 def note(request: HttpRequest, verb: str, task: Task, **detail: Any) -> None:
     """Records the action in the journal."""
-    address = request.META.get("REMOTE_ADDR") or None
-    journal.record(verb, user=request.user, address=address, task=task, **detail)
+    journal.record(verb, task=task, **journal.by(request), **detail)
 
 
 def _check(request: HttpRequest, task: Task) -> None:

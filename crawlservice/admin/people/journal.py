@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateFilter
 
 from crawlservice.admin.parts.columns import column
+from crawlservice.admin.parts.created import filter_by
 from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.admin.parts.recent import RECENT_ROWS
 from crawlservice.display import moment, readable, task_link
@@ -134,35 +135,27 @@ def verb_text(verb: str) -> str:
     return words
 
 
-class RecentVerb(admin.SimpleListFilter):
-    """Filter by the verbs of the latest actions."""
-
-    title = _("action")
-    parameter_name = "verb"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        latest = Action.objects.order_by("-id").values_list("verb", flat=True)[:RECENT_ROWS]
-        return [(verb, verb_text(verb)) for verb in sorted(set(latest))]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(verb=self.value()) if self.value() else queryset
+def _recent_verbs() -> list[tuple[str, str]]:
+    """Verbs of the latest actions."""
+    latest = Action.objects.order_by("-id").values_list("verb", flat=True)[:RECENT_ROWS]
+    return [(verb, verb_text(verb)) for verb in sorted(set(latest))]
 
 
-class ByUser(admin.SimpleListFilter):
-    title = _("user")
-    parameter_name = "user"
+def _users() -> list[tuple[str, Any]]:
+    users = User.objects.order_by("username").values_list("pk", "username")[:USERS]
+    return [(str(pk), name) for pk, name in users] + [("0", _("nobody: commands, schedules"))]
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        users = User.objects.order_by("username").values_list("pk", "username")[:USERS]
-        return [(str(pk), name) for pk, name in users] + [("0", _("nobody: commands, schedules"))]
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        value = self.value()
-        if value is None:
-            return queryset
-        if not value.isdecimal():
-            return queryset.none()
-        return queryset.filter(user=value) if int(value) else queryset.filter(name="")
+def _of_user(rows: QuerySet[Any], user: str) -> QuerySet[Any]:
+    if not user.isdecimal():
+        return rows.none()
+    return rows.filter(user=user) if int(user) else rows.filter(name="")
+
+
+RecentVerb = filter_by(
+    *(_("action"), "verb", _recent_verbs), lambda rows, verb: rows.filter(verb=verb)
+)
+ByUser = filter_by(_("user"), "user", _users, _of_user)
 
 
 class Days(RangeDateFilter):
@@ -192,7 +185,7 @@ class ActionAdmin(ReadOnly):
     fields = ("at", "who", "shown_verb", "task_number", "token", "address", "shown_detail")
     readonly_fields = fields
 
-    shown_at = column(moment, "at", _("time"))
+    shown_at = column(moment, _("time"), "at")
 
     @admin.display(description=_("user"))
     def who(self, action: Action) -> str:
@@ -202,8 +195,8 @@ class ActionAdmin(ReadOnly):
             return str(_("a schedule"))
         return str(_("a command")) if action.detail.get("command") else "-"
 
-    shown_verb = column(verb_text, "verb", _("action"))
-    task_number = column(task_link, "task_id", _("task"))
+    shown_verb = column(verb_text, _("action"), "verb")
+    task_number = column(task_link, _("task"), "task_id")
 
     @admin.display(description=_("detail"))
     def short(self, action: Action) -> str:

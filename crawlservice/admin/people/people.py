@@ -9,7 +9,7 @@ from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, Permission, User
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
@@ -20,6 +20,7 @@ from unfold.widgets import UnfoldAdminRadioSelectWidget, UnfoldBooleanSwitchWidg
 
 from crawlservice.accounts import roles
 from crawlservice.admin.parts.columns import Owner
+from crawlservice.admin.parts.created import filter_by
 from crawlservice.admin.parts.lookups import DeclaredLookups
 from crawlservice.admin.parts.own_page import Journaled
 from crawlservice.display import laid_out
@@ -71,17 +72,12 @@ class PasswordForm(AdminPasswordChangeForm):
     usable_password = None
 
 
-class ByRole(admin.SimpleListFilter):
-    title = _("role")
-    parameter_name = "role"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(role, str(name)) for role, name in roles.NAMES.items()]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> QuerySet[User]:
-        if self.value() == roles.SUPERUSER:
-            return queryset.filter(is_superuser=True)
-        return queryset.filter(groups__name=self.value()) if self.value() else queryset
+ByRole = filter_by(
+    *(_("role"), "role", roles.NAMES.items),
+    lambda rows, role: rows.filter(
+        Q(is_superuser=True) if role == roles.SUPERUSER else Q(groups__name=role)
+    ),
+)
 
 
 ABILITIES = {

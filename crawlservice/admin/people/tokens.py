@@ -9,15 +9,15 @@ from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminRadioSelectWidget
 
 from crawlservice.accounts import journal, tokens
+from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.lookups import DeclaredLookups
+from crawlservice.admin.parts.whole_page import secret_page
 from crawlservice.display import badge
 from crawlservice.models import Token
 
@@ -107,13 +107,7 @@ class TokenAdmin(DeclaredLookups):
         given = form.cleaned_data
         token, secret = tokens.make(_user(request), given["name"], given["scope"], given["days"])
         obj.pk, obj.secret = token.pk, secret  # type: ignore[attr-defined]
-        journal.record(
-            "add token",
-            user=request.user,
-            token=token,
-            address=request.META.get("REMOTE_ADDR"),
-            name=token.name,
-        )
+        journal.record("add token", token=token, name=token.name, **journal.by(request))
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> None:
         """Does nothing: the journal records it."""
@@ -123,43 +117,30 @@ class TokenAdmin(DeclaredLookups):
     ) -> HttpResponse:
         """The only page that shows the token; neither server nor browser stores it."""
         address = request.build_absolute_uri(reverse("api:list_tasks"))
-        context = {
-            **self.admin_site.each_context(request),
-            "title": _("The new token {name}").format(name=obj.name),
-            "secret": obj.secret,  # type: ignore[attr-defined]
-            "note": _("A program sends it with each request:"),
-            "example": f'curl -H "Authorization: Bearer $TOKEN" {address}',
-            "back": reverse("admin:crawlservice_token_changelist"),
-        }
-        return TemplateResponse(request, "admin/crawlservice/secret.html", context)
+        return secret_page(
+            *(self.admin_site, request, _("The new token {name}").format(name=obj.name)),
+            *(obj.secret, reverse("admin:crawlservice_token_changelist")),  # type: ignore[attr-defined]
+            note=_("A program sends it with each request:"),
+            example=f'curl -H "Authorization: Bearer $TOKEN" {address}',
+        )
 
     @admin.action(description=_("Revoke"), permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[Token]) -> None:
         found = list(queryset.filter(revoked_at=None))
         tokens.revoke(queryset)
         for token in found:
-            journal.record(
-                "revoke token",
-                user=request.user,
-                token=token,
-                address=request.META.get("REMOTE_ADDR"),
-                name=token.name,
-            )
+            journal.record("revoke token", token=token, name=token.name, **journal.by(request))
         done = ngettext("%d token revoked", "%d tokens revoked", len(found)) % len(found)
         messages.success(request, done)
 
-    @admin.display(description=_("token"))
-    def begins(self, token: Token) -> str:
-        return f"{token.start}…"
+    begins = column(lambda token: f"{token.start}…", _("token"))
 
     @admin.display(description=_("scope"))
     def scope(self, token: Token) -> str:
         labels = dict(Token.Scope.choices)
         return ", ".join(str(labels.get(scope, scope)) for scope in token.scopes)
 
-    @admin.display(description=_("state"))
-    def shown_state(self, token: Token) -> SafeString:
-        return badge(*STATES[tokens.state(token)])
+    shown_state = column(lambda token: badge(*STATES[tokens.state(token)]), _("state"))
 
 
 def _user(request: HttpRequest) -> User:

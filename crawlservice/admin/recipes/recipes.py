@@ -26,6 +26,7 @@ from crawlservice.accounts.journal import by, record
 from crawlservice.accounts.roles import may_submit
 from crawlservice.admin.parts.columns import Owner
 from crawlservice.admin.parts.keyset import row_number
+from crawlservice.admin.parts.whole_page import whole_page
 from crawlservice.admin.recipes.form import converters, initial_of
 from crawlservice.admin.recipes.input import Forms
 from crawlservice.admin.tasks.submit_page import submit_at_once
@@ -35,8 +36,6 @@ from crawlservice.recipes import versions
 from crawlservice.recipes.current import masked_text
 from crawlservice.recipes.trial import try_out
 
-PAGE = "admin/crawlservice/recipe/page.html"
-VERSION = "admin/crawlservice/recipe/version.html"
 TRIAL = "admin/crawlservice/recipe/trial.html"
 MAX_VERSIONS = 20  # versions listed
 
@@ -157,19 +156,17 @@ class RecipeAdmin(Owner):
         may = self.has_add_permission(request) if recipe is None else self.has_change_permission(
             request, recipe
         )  # fmt: skip
-        context = {
-            **self.admin_site.each_context(request),
-            "title": recipe.name if recipe else _("Add a recipe"),
-            "opts": self.opts,
-            "is_fullwidth": "1",
-            "recipe": recipe,
-            "forms": forms,
-            "may_change": may,
-            "may_submit": may_submit(request.user),
-            "versions": recipe.versions.all()[:MAX_VERSIONS] if recipe else (),
-            "converters": converters(),
-        }
-        return TemplateResponse(request, PAGE, context)
+        return whole_page(
+            *(self.admin_site, request, "recipe/page"),
+            recipe.name if recipe else _("Add a recipe"),
+            opts=self.opts,
+            recipe=recipe,
+            forms=forms,
+            may_change=may,
+            may_submit=may_submit(request.user),
+            versions=recipe.versions.all()[:MAX_VERSIONS] if recipe else (),
+            converters=converters(),
+        )
 
     # -- trying -----------------------------------------------------------------------------------
 
@@ -205,19 +202,19 @@ class RecipeAdmin(Owner):
         before = recipe.versions.filter(number__lt=number).first()
         text, newest = (self._shown(request, recipe, one.text) for one in (version, recipe))
         old = self._shown(request, recipe, before.text) if before else ""
-        context = {
-            **self.admin_site.each_context(request),
-            "title": _("{recipe}, version {n}").format(recipe=recipe.name, n=number),
-            "opts": self.opts,
-            "recipe": recipe,
-            "version": version,
-            "before": before,
-            "text": text,
-            "changes": versions.difference(old, text) if before else [],
-            "since": versions.difference(text, newest),
-            "may_change": self.has_change_permission(request, recipe),
-        }
-        return TemplateResponse(request, VERSION, context)
+        return whole_page(
+            *(self.admin_site, request, "recipe/version"),
+            _("{recipe}, version {n}").format(recipe=recipe.name, n=number),
+            opts=self.opts,
+            recipe=recipe,
+            version=version,
+            before=before,
+            text=text,
+            changes=versions.difference(old, text) if before else [],
+            since=versions.difference(text, newest),
+            may_change=self.has_change_permission(request, recipe),
+            is_fullwidth="",
+        )
 
     def _restore(self, request: HttpRequest, recipe: Recipe, number: int) -> HttpResponse:
         if not self.has_change_permission(request, recipe):

@@ -15,7 +15,6 @@ from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import render
 from django.template.loader import render_to_string
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -28,6 +27,7 @@ from crawlframe.spider.spider import SpiderInfo
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.parts.columns import Owner, column
 from crawlservice.admin.parts.keyset import row_number
+from crawlservice.admin.parts.whole_page import whole_page
 from crawlservice.admin.schedules.form import form_for
 from crawlservice.admin.spiders.runs import all_runs, latest_runs, outcome_badge, zone_of
 from crawlservice.display import moment, readable, task_link
@@ -37,7 +37,6 @@ from crawlservice.scheduling.timing import BadTiming, Timing, in_words
 from crawlservice.tasks import submit
 
 TIMES = "admin/crawlservice/schedule/times.html"
-CHOICE = "admin/crawlservice/schedule/choice.html"
 SHOWN_TIMES = 5
 TIMING = ("cron", "every", "timezone", "enabled")
 
@@ -124,16 +123,16 @@ class ScheduleAdmin(Owner):
             spiders = submit.spiders()
         except CrawlframeError as error:
             messages.error(request, str(error))
-        context = {
-            **self.admin_site.each_context(request),
-            "title": gettext("Choose the spider of {schedule}").format(schedule=schedule)
-            if schedule
-            else gettext("Add a schedule: choose its spider"),
-            "opts": self.opts,
-            "spiders": spiders.values(),
-            "longest": Schedule._meta.get_field("spider").max_length,
-        }
-        return TemplateResponse(request, CHOICE, context)
+        title = gettext("Add a schedule: choose its spider")
+        if schedule:
+            title = gettext("Choose the spider of {schedule}").format(schedule=schedule)
+        return whole_page(
+            *(self.admin_site, request, "schedule/choice", title),
+            opts=self.opts,
+            spiders=spiders.values(),
+            longest=Schedule._meta.get_field("spider").max_length,
+            is_fullwidth="",
+        )
 
     def save_model(self, request: HttpRequest, obj: Schedule, form: Any, change: bool) -> None:
         if change:  # the steward may have changed it while the form was open
@@ -179,7 +178,7 @@ class ScheduleAdmin(Owner):
         outcome = schedule.last_outcome  # type: ignore[attr-defined]
         return outcome_badge(outcome) if outcome else "-"
 
-    last_task = column(task_link, "last_task_id", _("last task"))
+    last_task = column(task_link, _("last task"), "last_task_id")
 
     @admin.display(description=_("arguments"))
     def told_arguments(self, schedule: Schedule) -> SafeString | str:

@@ -63,9 +63,7 @@ class AliasRuleAdmin(SearchedRows):
         ).format(n=n)
         self.message_user(request, text, messages.SUCCESS)
 
-    @admin.display(description=_("rule"))
-    def told(self, row: AliasRule) -> str:
-        return str(rule_of(row))
+    told = column(lambda row: str(rule_of(row)), _("rule"))
 
     @admin.display(description=_("state"))
     def shown_state(self, row: AliasRule) -> SafeString:
@@ -77,9 +75,9 @@ class AliasRuleAdmin(SearchedRows):
         places = sorted(rule_of(row).places)
         return format_html_join(mark_safe("<br>"), "/{}", [(place,) for place in places]) or "-"
 
-    shown_examples = column(_pairs, "examples", _("examples"))
-    shown_counterexamples = column(_pairs, "counterexamples", _("counter-examples"))
-    decided = column(moment, "decided_at", _("decided"))
+    shown_examples = column(_pairs, _("examples"), "examples")
+    shown_counterexamples = column(_pairs, _("counter-examples"), "counterexamples")
+    decided = column(moment, _("decided"), "decided_at")
 
 
 def _named(row: AliasRule) -> str:

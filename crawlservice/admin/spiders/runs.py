@@ -48,13 +48,10 @@ class RunAdmin(ReadOnly):
     ordering = ("-id",)
     fields = ("schedule", "due", "shown_outcome", "shown_task", "ended_as", "problem", "created_at")
 
-    @admin.display(description=_("due at"))
-    def due(self, run: Run) -> SafeString | str:
-        return moment(run.due_at, zone_of(run.schedule))
-
-    shown_outcome = column(outcome_badge, "outcome", _("outcome"))
-    shown_task = column(task_link, "task_id", _("task"))
-    ended_as = column(outcome_of, "task", _("state of the task"))
+    due = column(lambda run: moment(run.due_at, zone_of(run.schedule)), _("due at"))
+    shown_outcome = column(outcome_badge, _("outcome"), "outcome")
+    shown_task = column(task_link, _("task"), "task_id")
+    ended_as = column(outcome_of, _("state of the task"), "task")
     deferred = NOT_SHOWN
 
 

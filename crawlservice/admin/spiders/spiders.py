@@ -9,7 +9,6 @@ from django.contrib import messages
 from django.contrib.admin import AdminSite
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html_join
 from django.utils.translation import gettext as _
@@ -19,6 +18,7 @@ from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by
 from crawlservice.accounts.roles import may_submit
 from crawlservice.admin.parts.live import part
+from crawlservice.admin.parts.whole_page import whole_page
 from crawlservice.admin.spiders.runs import zone_of
 from crawlservice.config import effective
 from crawlservice.display import moment
@@ -69,15 +69,12 @@ def may_switch(request: HttpRequest) -> bool:
 def index(site: AdminSite, request: HttpRequest) -> HttpResponse:
     _check_view(request)
     found = spider_runs.overview()
-    context: dict[str, Any] = {
-        **site.each_context(request),
-        "title": _("Spiders"),
-        "is_fullwidth": "1",
-        "spiders": found.found,
-        "complete": found.complete,
-        "waits": _waits(spider.last for spider in found.found if spider.last),
-    }
-    return TemplateResponse(request, "admin/crawlservice/spiders.html", context)
+    return whole_page(
+        *(site, request, "spiders", _("Spiders")),
+        spiders=found.found,
+        complete=found.complete,
+        waits=_waits(spider.last for spider in found.found if spider.last),
+    )
 
 
 def page(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
@@ -90,27 +87,24 @@ def page(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
         return _switch(request, name)
     runs = spider_runs.runs(name)
     templates = rendering.templates(name)
-    context: dict[str, Any] = {
-        **site.each_context(request),
-        "title": _("Spider {name}").format(name=name),
-        "is_fullwidth": "1",
-        "spider": spider,
-        "own_settings": spider.info and effective.changed(effective.of_spider(spider.info)),
-        "runs": runs,
-        "waits": _waits(Task.objects.filter(pk__in=[r.task for r in runs if r.seconds is None])),
-        "covered": _covered(runs),
-        "groups": error_groups.latest(spider=name, count=ERRORS).groups,
-        "templates": (templates or [])[:TEMPLATES],
-        "more_templates": max(0, len(templates or []) - TEMPLATES),
-        "chooses": bool(templates) or (spider.info is not None and spider.info.settings.render),
-        "unknown": templates is None,
-        "most_runs": spider_runs.RUNS,
-        "schedules": _schedules(name),
-        "longest": MAX_REASON,
-        "may_switch": may_switch(request),
-        "may_submit": may_submit(request.user),
-    }
-    return TemplateResponse(request, "admin/crawlservice/spider.html", context)
+    return whole_page(
+        *(site, request, "spider", _("Spider {name}").format(name=name)),
+        spider=spider,
+        own_settings=spider.info and effective.changed(effective.of_spider(spider.info)),
+        runs=runs,
+        waits=_waits(Task.objects.filter(pk__in=[r.task for r in runs if r.seconds is None])),
+        covered=_covered(runs),
+        groups=error_groups.latest(spider=name, count=ERRORS).groups,
+        templates=(templates or [])[:TEMPLATES],
+        more_templates=max(0, len(templates or []) - TEMPLATES),
+        chooses=bool(templates) or (spider.info is not None and spider.info.settings.render),
+        unknown=templates is None,
+        most_runs=spider_runs.RUNS,
+        schedules=_schedules(name),
+        longest=MAX_REASON,
+        may_switch=may_switch(request),
+        may_submit=may_submit(request.user),
+    )
 
 
 @require_safe

@@ -24,6 +24,7 @@ from crawlservice.accounts.journal import by
 from crawlservice.admin.parts.columns import moment_of
 from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.parts.live import STOP, part
+from crawlservice.admin.parts.whole_page import whole_page
 from crawlservice.models import SPIDER, BulkRetry, KeptPage
 from crawlservice.models.error import REASON
 from crawlservice.tasks import bulk_retry
@@ -78,23 +79,20 @@ def index(site: AdminSite, request: HttpRequest) -> HttpResponse:
     since = timezone.now() - length if length else None
     found = error_groups.latest(spider=spider, reason=reason, since=since)
     latest = BulkRetry.objects.select_related("user").defer("tasks")[:RETRIES]
-    context: dict[str, Any] = {
-        **site.each_context(request),
-        "title": _("Errors"),
-        "is_fullwidth": "1",
-        "found": found,
-        "groups": found.groups,
-        "spider": spider,
-        "reason": reason,
-        "reasons": error_groups.reasons(spider),
-        "spans": [(name, title, name == span) for name, (title, _length) in SPANS.items()],
-        "most": error_groups.MAX_GROUPS,
-        "shown": error_groups.PAGE_GROUPS,
-        "retries": latest,
-        "retry_query": urlencode(_given(spider, reason, None, since)),
-        "may_retry": may_retry(request),
-    }
-    return TemplateResponse(request, "admin/crawlservice/errors.html", context)
+    return whole_page(
+        *(site, request, "errors", _("Errors")),
+        found=found,
+        groups=found.groups,
+        spider=spider,
+        reason=reason,
+        reasons=error_groups.reasons(spider),
+        spans=[(name, title, name == span) for name, (title, _length) in SPANS.items()],
+        most=error_groups.MAX_GROUPS,
+        shown=error_groups.PAGE_GROUPS,
+        retries=latest,
+        retry_query=urlencode(_given(spider, reason, None, since)),
+        may_retry=may_retry(request),
+    )
 
 
 def group_page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
@@ -105,17 +103,14 @@ def group_page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
     except error_groups.UnknownGroup as error:
         messages.warning(request, str(error))
         return HttpResponseRedirect(reverse("admin:errors"))
-    context: dict[str, Any] = {
-        **site.each_context(request),
-        "title": _("Errors of {spider}").format(spider=group.row.spider),
-        "is_fullwidth": "1",
-        "group": group,
-        "versions": error_groups.versions(pk),
-        "kept": _kept(group),
-        "retry_query": urlencode(_given(group.row.spider, "", pk, None)),
-        "may_retry": may_retry(request),
-    }
-    return TemplateResponse(request, "admin/crawlservice/error_group.html", context)
+    return whole_page(
+        *(site, request, "error_group", _("Errors of {spider}").format(spider=group.row.spider)),
+        group=group,
+        versions=error_groups.versions(pk),
+        kept=_kept(group),
+        retry_query=urlencode(_given(group.row.spider, "", pk, None)),
+        may_retry=may_retry(request),
+    )
 
 
 def _kept(group: error_groups.GroupNow) -> KeptPage | None:
@@ -148,28 +143,27 @@ def retry_page(site: AdminSite, request: HttpRequest) -> HttpResponse:
             extent = bulk_retry.extent(wanted)
         except CrawlframeError as error:
             problem = str(error)
-    context: dict[str, Any] = {
-        **site.each_context(request),
-        "title": _("Retry errors"),
-        "wanted": wanted,
-        "since": given.get("since", ""),
-        "group": given.get("group", ""),
-        "reasons": error_groups.reasons(wanted.spider) if wanted.spider else (),
-        "extent": extent,
-        "problem": problem,
-    }
-    return TemplateResponse(request, "admin/crawlservice/errors_retry.html", context)
+    return whole_page(
+        *(site, request, "errors_retry", _("Retry errors")),
+        wanted=wanted,
+        since=given.get("since", ""),
+        group=given.get("group", ""),
+        reasons=error_groups.reasons(wanted.spider) if wanted.spider else (),
+        extent=extent,
+        problem=problem,
+        is_fullwidth="",
+    )
 
 
 def progress_page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
     _check_view(request)
     row = _retry(pk)
-    context: dict[str, Any] = {
-        **site.each_context(request),
-        "title": _("Retry {number} of {spider}").format(number=row.pk, spider=row.spider),
+    return whole_page(
+        *(site, request, "bulk_retry"),
+        _("Retry {number} of {spider}").format(number=row.pk, spider=row.spider),
         **_progress(request, row),
-    }
-    return TemplateResponse(request, "admin/crawlservice/bulk_retry.html", context)
+        is_fullwidth="",
+    )
 
 
 @require_safe

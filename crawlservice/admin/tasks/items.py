@@ -10,7 +10,6 @@ from django.db.models import Model, QuerySet, TextField
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext_lazy as _
@@ -20,7 +19,7 @@ from crawlservice.admin.parts.created import Created
 from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.admin.parts.recent import RecentLabel, RecentSpider, RecentTask, RecentVersion
 from crawlservice.admin.parts.search import SearchedList, latest
-from crawlservice.display import in_words, readable, task_link
+from crawlservice.display import in_words, page_link, readable, task_link
 from crawlservice.models import Item, Page, PageFile
 
 ITEM_CHARS = 160  # characters of an item in the list
@@ -64,37 +63,27 @@ class ItemAdmin(ReadOnly):
 
     @admin.display(description=_("task"))
     def task_number(self, item: Item) -> SafeString | str:
-        table = reverse("admin:crawlservice_task_items", args=[item.task_id])
-        return format_html(
-            '{} <a class="cf-link" href="{}">{}</a>', task_link(item.task_id), table, _("table")
-        )
+        table = page_link(_("table"), "task_items", item.task_id)
+        return format_html("{} {}", task_link(item.task_id), table)
 
     @admin.display(description=_("data"))
     def short(self, item: Item) -> str:
         text = in_words(item.data)
         return text if len(text) <= ITEM_CHARS else f"{text[: ITEM_CHARS - 1]}…"
 
-    shown_data = column(readable, "data", _("data"))
+    shown_data = column(readable, _("data"), "data")
 
     @admin.display(description=_("page"))
     def page(self, item: Item) -> SafeString | str:
         page = Page.objects.only("url").filter(rid=item.rid).first()
-        if page is None:
-            return "-"
-        place = reverse("admin:crawlservice_page_change", args=[page.pk])
-        return format_html('<a class="cf-link" href="{}">{}</a>', place, page.url)
+        return page_link(page.url, "page_change", page.pk) if page else "-"
 
     @admin.display(description=_("files of the page"))
     def files(self, item: Item) -> SafeString | str:
         page = Page.objects.only("pk").filter(rid=item.rid).first()
         rows = PageFile.objects.select_related("file").filter(rid=item.rid, kind="") if page else ()
-        links = [
-            (reverse("admin:crawlservice_page_file", args=[page.pk, row.file_id]), row.url)
-            for row in rows
-            if page is not None
-        ]
-        text = '<a class="cf-link" href="{}">{}</a>'
-        return format_html_join(mark_safe("<br>"), text, links) or "-"
+        links = [(page_link(row.url, "page_file", page.pk, row.file_id),) for row in rows if page]
+        return format_html_join(mark_safe("<br>"), "{}", links) or "-"
 
 
 def search(rows: QuerySet[Any], text: str, request: HttpRequest) -> QuerySet[Any]:

@@ -10,8 +10,6 @@ from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
@@ -32,7 +30,7 @@ from crawlservice.admin.parts.recent import (
 from crawlservice.admin.parts.search import UrlRows
 from crawlservice.admin.parts.steering import retry_some
 from crawlservice.admin.tasks import request_page as requestpage
-from crawlservice.display import moment, readable, reason_words, state_badge, task_link
+from crawlservice.display import moment, page_link, readable, reason_words, state_badge, task_link
 from crawlservice.models import Era, Event, Page, Task
 
 
@@ -51,17 +49,12 @@ class PageAdmin(UrlRows):
     actions = ("retry",)
     deferred = ("follow_ups", "request", "detail", "exchange")
 
-    shown_state = column(state_badge, "state", _("state"))
-    shown_reason = column(reason_words, "reason", _("reason"))
+    shown_state = column(state_badge, _("state"), "state")
+    shown_reason = column(reason_words, _("reason"), "reason")
 
     @admin.display(description=_("items"))
     def shown_items(self, page: Page) -> SafeString | str:
-        if not page.items:
-            return "0"
-        place = reverse("admin:crawlservice_item_changelist")
-        return format_html(
-            '<a class="cf-link" href="{}?rid={}">{}</a>', place, page.rid, page.items
-        )
+        return page_link(page.items, "item_changelist", rid=page.rid) if page.items else "0"
 
     def has_steer_permission(self, request: HttpRequest) -> bool:
         return may_submit(request.user) or request.user.has_perm("crawlservice.steer_task")
@@ -101,7 +94,7 @@ class EventAdmin(ReadOnly):
     )  # fmt: skip
     readonly_fields = fields
 
-    task_number = column(task_link, "task_id", _("task"))
+    task_number = column(task_link, _("task"), "task_id")
 
     @admin.display(description=_("detail"))
     def shown_detail(self, event: Event) -> SafeString | str:
@@ -112,12 +105,12 @@ class EventAdmin(ReadOnly):
         is_end = event.kind in END_KINDS
         return state_badge((is_end and event.outcome) or event.kind)
 
-    delivered = column(moment, "delivered_at", _("delivered"))
+    delivered = column(moment, _("delivered"), "delivered_at")
 
 
 @admin.register(Era)
 class EraAdmin(ReadOnly):
     list_display = ("number", "reason", "started", "opened")
 
-    started = column(moment, "started_at", _("started"))
-    opened = column(moment, "opened_at", _("opened"))
+    started = column(moment, _("started"), "started_at")
+    opened = column(moment, _("opened"), "opened_at")

@@ -80,8 +80,6 @@ def urls(site: AdminSite) -> list[URLPattern]:
 
 
 def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
-    if request.method not in ("GET", "HEAD"):
-        raise PermissionDenied
     return _show(site, OVERVIEW, request, pk)
 
 

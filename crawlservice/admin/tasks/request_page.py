@@ -4,7 +4,6 @@ has saved, and its retry."""
 from __future__ import annotations
 
 import shlex
-from typing import Any
 
 from django.contrib import messages
 from django.contrib.admin import AdminSite
@@ -13,7 +12,6 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
@@ -23,6 +21,7 @@ from crawlframe.errors import CrawlframeError, StoreError
 from crawlservice.accounts.roles import may_steer
 from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.parts.steering import retry_some
+from crawlservice.admin.parts.whole_page import whole_page
 from crawlservice.files import download
 from crawlservice.models import ErrorGroup, KeptPage, Page, PageFile, ReplacedItem, Task
 
@@ -39,30 +38,25 @@ def urls(site: AdminSite) -> list[URLPattern]:
 
 
 def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
-    if request.method not in ("GET", "HEAD") or not request.user.has_perm("crawlservice.view_page"):
-        raise PermissionDenied
     row = _row(pk)
     failed = row.state == Page.State.ERROR
     steers = may_steer(request.user, row.task)
     files = [*PageFile.objects.select_related("file").filter(rid=row.rid)]
-    context: dict[str, Any] = {
-        **site.each_context(request),
-        "title": _("Request"),
-        "opts": Page._meta,
-        "is_fullwidth": "1",
-        "page": row,
-        "task": row.task,
-        "failed": failed,
-        "files": [one for one in files if one.kind not in download.SHOWN],
-        "pictures": [one for one in files if one.kind in download.SHOWN],
-        "group": _group(row),
-        "kept": KeptPage.objects.filter(rid=row.rid).only("pk").first(),
-        "replaced": _replaced(request, row),
-        "shell": shell_command(row.url, row.task.spider),
-        "may_retry": failed and steers and row.task.state not in Task.ACTIVE,
-        "wait_for_end": failed and steers and row.task.state in Task.ACTIVE,
-    }
-    return TemplateResponse(request, "admin/crawlservice/request.html", context)
+    return whole_page(
+        *(site, request, "request", _("Request")),
+        opts=Page._meta,
+        page=row,
+        task=row.task,
+        failed=failed,
+        files=[one for one in files if one.kind not in download.SHOWN],
+        pictures=[one for one in files if one.kind in download.SHOWN],
+        group=_group(row),
+        kept=KeptPage.objects.filter(rid=row.rid).only("pk").first(),
+        replaced=_replaced(request, row),
+        shell=shell_command(row.url, row.task.spider),
+        may_retry=failed and steers and row.task.state not in Task.ACTIVE,
+        wait_for_end=failed and steers and row.task.state in Task.ACTIVE,
+    )
 
 
 @require_safe

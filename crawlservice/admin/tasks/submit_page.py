@@ -13,7 +13,6 @@ from django.contrib.admin import AdminSite
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext as _
 from unfold.widgets import UnfoldAdminIntegerFieldWidget
@@ -30,6 +29,7 @@ from crawlservice.admin.parts.setting_fields import (
     setting_fields,
 )
 from crawlservice.admin.parts.steering import note
+from crawlservice.admin.parts.whole_page import whole_page
 from crawlservice.models import Task
 from crawlservice.tasks import spider_switch, submit
 from crawlservice.tasks.arguments.secrets import has_secrets, readable
@@ -56,13 +56,12 @@ def _choice(site: AdminSite, request: HttpRequest) -> HttpResponse:
         known = submit.spiders()
     except CrawlframeError as error:
         messages.error(request, str(error))
-    context: dict[str, Any] = {
-        **site.each_context(request),
-        "title": _("Submit a task"),
-        "spiders": known.values(),
-        "disabled": spider_switch.disabled(),
-    }
-    return TemplateResponse(request, "admin/crawlservice/submit_choice.html", context)
+    return whole_page(
+        *(site, request, "submit_choice", _("Submit a task")),
+        spiders=known.values(),
+        disabled=spider_switch.disabled(),
+        is_fullwidth="",
+    )
 
 
 def _form(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
@@ -75,13 +74,12 @@ def _form(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
     form = SubmitForm(info, request.user, request.POST or None, *_cloned(request, info))
     if request.method == "POST" and form.is_valid() and (answer := _submit_form(request, form)):
         return answer
-    context: dict[str, Any] = {
-        **site.each_context(request),
-        "title": _("Submit {spider}").format(spider=info.name),
-        "info": info,
-        "form": form,
-    }
-    return TemplateResponse(request, "admin/crawlservice/submit_form.html", context)
+    return whole_page(
+        *(site, request, "submit_form", _("Submit {spider}").format(spider=info.name)),
+        info=info,
+        form=form,
+        is_fullwidth="",
+    )
 
 
 def submit_at_once(request: HttpRequest, name: str) -> HttpResponse:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
-from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
+from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
 from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -19,18 +17,26 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from crawlframe.base.program import command
-from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by, record
 from crawlservice.accounts.roles import may_submit
 from crawlservice.admin.parts.columns import column
-from crawlservice.admin.parts.created import Created
+from crawlservice.admin.parts.created import Created, filter_by
 from crawlservice.admin.parts.keyset import KeysetList
+from crawlservice.admin.parts.lookups import DeclaredLookups, with_facts
 from crawlservice.admin.parts.own_page import OwnPage, RowPage
 from crawlservice.admin.parts.recent import RecentLabel, RecentSpider, RecentUser
 from crawlservice.admin.parts.steering import DONE, steer
 from crawlservice.admin.tasks import page as taskpage
 from crawlservice.admin.tasks import saved_views as savedviews
-from crawlservice.display import change_since, duration, moment, sparkline, state_badge, state_label
+from crawlservice.display import (
+    change_since,
+    duration,
+    moment,
+    page_link,
+    sparkline,
+    state_badge,
+    state_label,
+)
 from crawlservice.exports.source import held
 from crawlservice.hosts.host_labels import wait_of
 from crawlservice.models import Task
@@ -40,19 +46,14 @@ from crawlservice.tasks.removal import RemovalExtent, extent, remove
 from crawlservice.tasks.retry import ENDED
 from crawlservice.tasks.submit import SWEEP
 
-ERRORS = "&state__exact=error"
 MAX_DELETED_ROWS = 500_000  # rows deleted while a user waits for the page
 
 
-class TaskList(KeysetList):
-    """Adds to every task on the page its progress, with one query to Redis, and its history."""
-
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        for progress in read(self.result_list):
-            progress.task.progress = progress  # type: ignore[attr-defined]
-        for task, history in zip_histories(self.result_list):
-            task.history = history
+def _add_progress(request: HttpRequest, tasks: list[Task]) -> None:
+    for progress in read(tasks):
+        progress.task.progress = progress  # type: ignore[attr-defined]
+    for task, history in zip_histories(tasks):
+        task.history = history
 
 
 def _progress_of(task: Task) -> Progress:
@@ -79,28 +80,11 @@ def _changed(task: Task, name: str) -> SafeString | str:
     return format_html("{} {}", f"{now:,}", change)
 
 
-def _rows_of(task: Task, model: str, shown: str, query: str = "") -> SafeString:
-    """A link to the pages or the items of a task."""
-    place = f"{reverse(f'admin:crawlservice_{model}_changelist')}?task={task.pk}{query}"
-    return format_html('<a class="cf-link" href="{}">{}</a>', place, shown)
-
-
-class Status(admin.SimpleListFilter):
-    """Filter by state or outcome: the one word that is shown."""
-
-    title = _("state")
-    parameter_name = "status"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        words = (*Task.ACTIVE, *Task.Outcome)
-        return [(word.value, str(state_label(word)[0])) for word in words]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Task]) -> QuerySet[Task]:
-        word = self.value()
-        if word is None:
-            return queryset
-        column = "state" if word in Task.ACTIVE else "outcome"
-        return queryset.filter(**{column: word})
+Status = filter_by(  # by state or outcome: the one word that is shown
+    *(_("state"), "status"),
+    lambda: ((word.value, state_label(word)[0]) for word in (*Task.ACTIVE, *Task.Outcome)),
+    lambda rows, word: rows.filter(**{"state" if word in Task.ACTIVE else "outcome": word}),
+)
 
 
 class Rounds(admin.SimpleListFilter):
@@ -119,6 +103,21 @@ class Rounds(admin.SimpleListFilter):
         if word == "all":
             return queryset
         return queryset.filter(watch=int(word) if word and word.isdecimal() else None)
+
+
+def _steering(title: Any, verb: str) -> Callable[..., None]:
+    """An action of the list; all tasks together have SWEEP seconds to cancel."""
+
+    @admin.action(description=title, permissions=["steer"])
+    def run(self: DeclaredLookups, request: HttpRequest, tasks: QuerySet[Task]) -> None:
+        until = time.monotonic() + SWEEP
+
+        def act(task: Task) -> None:
+            steer(request, task, verb, max(0.0, until - time.monotonic()))
+
+        self.each(request, tasks, act, DONE[verb])
+
+    return run
 
 
 @admin.register(Task)
@@ -142,7 +141,7 @@ class TaskAdmin(OwnPage):
         context = {**(extra_context or {}), **savedviews.shown(request)}
         return super().changelist_view(request, context)
 
-    changelist = TaskList
+    changelist = with_facts(_add_progress, KeysetList)
     deferred = ("seeds",)
 
     @admin.display(description=_("state"))
@@ -157,7 +156,7 @@ class TaskAdmin(OwnPage):
         whole = _("of {n}").format(n=f"{progress.na:,}")
         return format_html(
             '{} <span class="cf-second" title="{}">{}</span>',
-            _rows_of(task, "page", f"{progress.nf:,}"),
+            page_link(f"{progress.nf:,}", "page_changelist", task=task.pk),
             _("requests"),
             whole,
         )
@@ -178,13 +177,14 @@ class TaskAdmin(OwnPage):
     @admin.display(description=_("errors"))
     def errors(self, task: Task) -> SafeString | str:
         shown = _changed(task, "errors")
-        return _rows_of(task, "page", shown, ERRORS) if _progress_of(task).errors else shown
+        if not _progress_of(task).errors:
+            return shown
+        return page_link(shown, "page_changelist", task=task.pk, state__exact="error")
 
-    @admin.display(description=_("items"))
-    def item_count(self, task: Task) -> SafeString | str:
-        return _rows_of(task, "item", _changed(task, "items"))
-
-    trend = column(sparkline, "history.items", _("last runs"))
+    item_count = column(
+        lambda task: page_link(_changed(task, "items"), "item_changelist", task=task.pk), _("items")
+    )
+    trend = column(sparkline, _("last runs"), "history.items")
 
     @admin.display(description=_("duration"))
     def took(self, task: Task) -> SafeString:
@@ -230,33 +230,10 @@ class TaskAdmin(OwnPage):
     def has_steer_permission(self, request: HttpRequest) -> bool:
         return may_submit(request.user) or request.user.has_perm("crawlservice.steer_task")
 
-    @admin.action(description=_("Pause selected tasks"), permissions=["steer"])
-    def pause(self, request: HttpRequest, tasks: QuerySet[Task]) -> None:
-        self._steer(request, tasks, "pause")
-
-    @admin.action(description=_("Resume selected tasks"), permissions=["steer"])
-    def resume(self, request: HttpRequest, tasks: QuerySet[Task]) -> None:
-        self._steer(request, tasks, "resume")
-
-    @admin.action(description=_("Cancel selected tasks"), permissions=["steer"])
-    def cancel(self, request: HttpRequest, tasks: QuerySet[Task]) -> None:
-        self._steer(request, tasks, "cancel")
-
-    @admin.action(description=_("Retry failed requests of selected tasks"), permissions=["steer"])
-    def retry(self, request: HttpRequest, tasks: QuerySet[Task]) -> None:
-        self._steer(request, tasks, "retry")
-
-    def _steer(self, request: HttpRequest, tasks: QuerySet[Task], verb: str) -> None:
-        changed, until = 0, time.monotonic() + SWEEP
-        for task in tasks:
-            try:
-                steer(request, task, verb, max(0.0, until - time.monotonic()))
-            except (CrawlframeError, PermissionDenied) as error:
-                self.message_user(request, f"{task}: {error}", messages.ERROR)
-            else:
-                changed += 1
-        if changed:
-            self.message_user(request, str(DONE[verb]).format(n=changed), messages.SUCCESS)
+    pause = _steering(_("Pause selected tasks"), "pause")
+    resume = _steering(_("Resume selected tasks"), "resume")
+    cancel = _steering(_("Cancel selected tasks"), "cancel")
+    retry = _steering(_("Retry failed requests of selected tasks"), "retry")
 
 
 def _open(task: Task) -> str:

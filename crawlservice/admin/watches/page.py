@@ -34,6 +34,7 @@ from crawlservice.admin.hosts.order_form import NoForm
 from crawlservice.admin.parts.form_page import form_page
 from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.parts.live import part
+from crawlservice.admin.parts.whole_page import whole_page
 from crawlservice.models import Task, Watch, WatchedPage
 from crawlservice.tasks.submit import RedisNotUpdated
 from crawlservice.watches import editing
@@ -159,19 +160,12 @@ def urls(site: AdminSite) -> list[URLPattern]:
 
 
 def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
-    allowed = request.user.has_perm("crawlservice.view_watch")
-    if request.method not in ("GET", "HEAD") or not allowed:
-        raise PermissionDenied
     watch = _watch(pk)
-    context = {
-        **site.each_context(request),
-        "title": str(watch),
-        "opts": Watch._meta,
-        "is_fullwidth": "1",
-        **_now(request, watch),
-        **_pages(request, watch),
-    }
-    return TemplateResponse(request, "admin/crawlservice/watch.html", context)
+    return whole_page(
+        *(site, request, "watch", str(watch)),
+        opts=Watch._meta,
+        **_now(request, watch) | _pages(request, watch),
+    )
 
 
 @require_safe

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -17,8 +16,11 @@ from django.utils.translation import gettext_lazy as _
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by, record
 from crawlservice.accounts.roles import may_submit
+from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.keyset import KeysetList
+from crawlservice.admin.parts.lookups import with_facts
 from crawlservice.admin.parts.own_page import OwnPage, RowPage
+from crawlservice.admin.parts.whole_page import whole_page
 from crawlservice.admin.watches import page as watchpage
 from crawlservice.admin.watches.page import BeginForm
 from crawlservice.display import badge
@@ -32,14 +34,10 @@ NOTHING_TO_WATCH = _(
 )
 
 
-class WatchList(KeysetList):
-    """Adds to every watch on the page its numbers."""
-
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        found = numbers_of([watch.pk for watch in self.result_list])
-        for watch in self.result_list:
-            watch.numbers = found[watch.pk]
+def _add_numbers(request: HttpRequest, watches: list[Any]) -> None:
+    found = numbers_of([watch.pk for watch in watches])
+    for watch in watches:
+        watch.numbers = found[watch.pk]
 
 
 def _of(watch: Watch) -> Numbers:
@@ -56,7 +54,7 @@ class WatchAdmin(OwnPage):
     list_display_links = ("name",)
     list_filter = ("state",)
     search_fields = ("spider",)
-    changelist = WatchList
+    changelist = with_facts(_add_numbers, KeysetList)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return may_submit(request.user)
@@ -86,18 +84,17 @@ class WatchAdmin(OwnPage):
                 messages.success(request, gettext("The watch begins"))
                 address = reverse("admin:crawlservice_watch_change", args=[watch.pk])
                 return HttpResponseRedirect(address)
-        context = {
-            **self.admin_site.each_context(request),
-            "title": gettext("Watch the pages of a spider"),
-            "heading": gettext("Watch the pages of a spider"),
-            "opts": self.opts,
-            "form": form if infos else None,
-            "text": "" if infos else NOTHING_TO_WATCH,
-            "button": gettext("Begin"),
-            "icon": "visibility",
-            "back": reverse("admin:crawlservice_watch_changelist"),
-        }
-        return TemplateResponse(request, "admin/crawlservice/form_page.html", context)
+        return whole_page(
+            *(self.admin_site, request, "form_page", gettext("Watch the pages of a spider")),
+            heading=gettext("Watch the pages of a spider"),
+            opts=self.opts,
+            form=form if infos else None,
+            text="" if infos else NOTHING_TO_WATCH,
+            button=gettext("Begin"),
+            icon="visibility",
+            back=reverse("admin:crawlservice_watch_changelist"),
+            is_fullwidth="",
+        )
 
     def _begin(self, request: HttpRequest, given: dict[str, Any]) -> Watch:
         watch = editing.begin(
@@ -110,9 +107,7 @@ class WatchAdmin(OwnPage):
         record("begin watch", **by(request), watch=watch.pk, spider=watch.spider)
         return watch
 
-    @admin.display(description=_("watch"))
-    def name(self, watch: Watch) -> str:
-        return str(watch)
+    name = column(str, _("watch"))
 
     @admin.display(description=_("state"))
     def shown_state(self, watch: Watch) -> SafeString:
@@ -121,27 +116,14 @@ class WatchAdmin(OwnPage):
             return shown
         return format_html('{}<span class="cf-why">{}</span>', shown, watch.problem)
 
-    @admin.display(description=_("pages"))
-    def pages(self, watch: Watch) -> str:
-        return f"{_of(watch).pages:,}"
-
-    @admin.display(description=_("due"))
-    def due(self, watch: Watch) -> str:
-        return f"{_of(watch).due:,}"
-
-    @admin.display(description=_("visits today"))
-    def today(self, watch: Watch) -> str:
-        return f"{_of(watch).today:,}"
+    pages = column(lambda watch: f"{_of(watch).pages:,}", _("pages"))
+    due = column(lambda watch: f"{_of(watch).due:,}", _("due"))
+    today = column(lambda watch: f"{_of(watch).today:,}", _("visits today"))
 
     @admin.display(description=_("up to date"))
     def fresh(self, watch: Watch) -> str:
         fresh = _of(watch).fresh
         return "-" if fresh is None else f"{fresh:.0%}"
 
-    @admin.display(description=_("gone"))
-    def gone(self, watch: Watch) -> str:
-        return f"{_of(watch).gone:,}"
-
-    @admin.display(description=_("failed"))
-    def failed(self, watch: Watch) -> str:
-        return f"{_of(watch).failed:,}"
+    gone = column(lambda watch: f"{_of(watch).gone:,}", _("gone"))
+    failed = column(lambda watch: f"{_of(watch).failed:,}", _("failed"))

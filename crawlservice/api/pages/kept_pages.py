@@ -16,7 +16,7 @@ from crawlframe.warc import FORMATS
 from crawlservice.accounts import journal
 from crawlservice.api.error_groups.error_groups import PageDetail
 from crawlservice.api.parts.auth import ApiRequest, Bearer
-from crawlservice.api.parts.errors import READING, ApiError
+from crawlservice.api.parts.errors import READING, ApiError, sends
 from crawlservice.api.parts.paging import TEXT, After, Id, Limit, Usage, newest_first, oldest_first
 from crawlservice.api.parts.schemas import PageOut, PagesOut
 from crawlservice.api.tasks.tasks import load_task
@@ -88,14 +88,7 @@ def show_kept_page(request: HttpRequest, rid: UUID) -> KeptPageDetail:
     "/kept-pages/{rid}/body",
     auth=SEE,
     response=READING,
-    openapi_extra={
-        "responses": {
-            200: {
-                "description": "The body",
-                "content": {"application/octet-stream": {"schema": {"type": "string"}}},
-            }
-        }
-    },
+    openapi_extra=sends("The body", "application/octet-stream"),
 )
 def download_body(request: ApiRequest, rid: UUID) -> HttpResponse:
     """The body as it was received, after decompression, as an attachment."""
@@ -113,14 +106,7 @@ def download_body(request: ApiRequest, rid: UUID) -> HttpResponse:
     "/tasks/{task_id}/kept-pages/export",
     auth=SEE,
     response=READING,
-    openapi_extra={
-        "responses": {
-            200: {
-                "description": "The file",
-                "content": {kind: {"schema": {"type": "string"}} for kind in FORMATS.values()},
-            }
-        }
-    },
+    openapi_extra=sends("The file", *FORMATS.values()),
 )
 def export_pages(
     request: ApiRequest,

@@ -60,6 +60,13 @@ READING: Any = {(401, 403, 404, 422, 429, 503): Error}
 WRITING: Any = {(400, 401, 403, 404, 409, 413, 415, 422, 429, 503): Error}
 
 
+def sends(description: str, *types: str) -> dict[str, Any]:
+    """What OpenAPI says of an operation that answers with a file or a stream of these media
+    types."""
+    content = {kind: {"schema": {"type": "string"}} for kind in types}
+    return {"responses": {200: {"description": description, "content": content}}}
+
+
 class ApiError(CrawlframeError):
     """The request cannot be done."""
 

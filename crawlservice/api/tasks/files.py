@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from crawlframe.errors import StoreError
 from crawlframe.files.store import path_of
 from crawlservice.api.parts.auth import Bearer
-from crawlservice.api.parts.errors import READING, ApiError
+from crawlservice.api.parts.errors import READING, ApiError, sends
 from crawlservice.api.parts.paging import After, Id, Limit, oldest_first
 from crawlservice.api.tasks.tasks import load_task
 from crawlservice.files import download
@@ -61,14 +61,7 @@ def list_files(
     "/tasks/{task_id}/files/{sha256}",
     auth=READ,
     response=READING,
-    openapi_extra={
-        "responses": {
-            200: {
-                "description": "The file",
-                "content": {"application/octet-stream": {"schema": {"type": "string"}}},
-            }
-        }
-    },
+    openapi_extra=sends("The file", "application/octet-stream"),
 )
 def download_file(request: HttpRequest, task_id: Id, sha256: Sha256) -> FileResponse:
     """A file, as an attachment, whatever its media type is."""

@@ -10,7 +10,7 @@ from ninja import Query, Router
 from pydantic import BaseModel, Field
 
 from crawlservice.api.parts.auth import ApiRequest, Bearer
-from crawlservice.api.parts.errors import READING, ApiError
+from crawlservice.api.parts.errors import READING, ApiError, sends
 from crawlservice.api.parts.paging import MAX_ID, TEXT, After, Id, Limit, Usage, oldest_first
 from crawlservice.api.parts.schemas import ItemOut, ItemsOut
 from crawlservice.api.tasks.tasks import load_task
@@ -145,14 +145,7 @@ def list_items(
     "/tasks/{task_id}/export",
     auth=READ,
     response=READING,
-    openapi_extra={
-        "responses": {
-            200: {
-                "description": "The file",
-                "content": {kind: {"schema": {"type": "string"}} for kind in OFFERED.values()},
-            }
-        }
-    },
+    openapi_extra=sends("The file", *OFFERED.values()),
 )
 def export_items(
     request: ApiRequest,

@@ -53,7 +53,7 @@ def every_page(page: Page, site: str) -> Iterator[str]:
             seen.add(kind)
             page.goto(place)
             yield place
-            below += page.evaluate(PLACES, f"#tabs-items a, {BELOW}")
+            below += page.evaluate(PLACES, f"#tabs-items a, .cf-tabs a, {BELOW}")
         waiting = below
 
 
@@ -127,7 +127,7 @@ def test_the_keyboard_is_enough_to_submit_find_pause_and_retry(
                 return page.keyboard.press("Enter")
         raise AssertionError(f"Tab does not reach {selector}")
 
-    web.statuses = {"/0": 410}
+    web.statuses, web.latency = {"/0": 410}, 1.0
     page.goto(f"{site}admin/")
     type_command("submit watched")
     page.wait_for_url("**/submit/?spider=watched")
@@ -136,6 +136,12 @@ def test_the_keyboard_is_enough_to_submit_find_pause_and_retry(
     press("#content form button[type=submit]")
     page.wait_for_url("**/task/*/change/")
     task = number_of(page)
+    type_command(f"pause {task}")
+    expect(page.locator("#cf-pause")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#cf-now .cf-badge").first).to_contain_text("paused")
+    press("#cf-resume")
+    web.statuses, web.latency = {"/0": 410}, 0.0
     expect(page.locator("#cf-now .cf-badge").first).to_contain_text("finished")
     web.statuses = {}
     type_command(f"retry {task}")
