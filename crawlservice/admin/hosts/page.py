@@ -23,7 +23,7 @@ from redis import RedisError
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by
 from crawlservice.admin.hosts.order_form import NoForm, OrderForm, PauseForm, ordered
-from crawlservice.admin.parts.form_page import form_page
+from crawlservice.admin.parts.form_page import decision_urls, form_page
 from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.parts.live import part
 from crawlservice.admin.parts.whole_page import whole_page
@@ -92,18 +92,8 @@ DECISIONS = {
 
 
 def urls(site: AdminSite) -> list[URLPattern]:
-    name = "crawlservice_host_{}".format
-
-    def view(verb: str) -> Callable[..., HttpResponse]:
-        return lambda request, pk: decide(site, request, pk, verb)
-
-    return [
-        path("<int:pk>/now/", part(site, now, "view_host"), name=name("now")),
-        *(
-            path(f"<int:pk>/{verb}/", site.admin_view(view(verb)), name=name(verb))
-            for verb in DECISIONS
-        ),
-    ]
+    live = path("<int:pk>/now/", part(site, now, "view_host"), name="crawlservice_host_now")
+    return [live, *decision_urls(site, "host", DECISIONS, decide)]
 
 
 def may_order(user: AbstractUser | AnonymousUser) -> bool:

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.admin.pages import page as keptpage
 from crawlservice.admin.parts.columns import column
+from crawlservice.admin.parts.created import filter_by
 from crawlservice.admin.parts.own_page import RowPage
 from crawlservice.admin.parts.recent import RecentSpider, RecentTask
 from crawlservice.admin.parts.search import UrlRows
@@ -22,45 +22,24 @@ RECENT_PAGES = 2_000  # pages whose values are offered by filters
 MAX_VALUES = 50  # values offered
 
 
-class _Recent(admin.SimpleListFilter):
+def _recent(title: Any, column: str) -> type[admin.SimpleListFilter]:
     """The values of a column in the latest pages; any other one is taken, too."""
 
-    column = ""
+    def offered() -> list[tuple[str, str]]:
+        rows = KeptPage.objects.order_by("-pk").values_list(column, flat=True)[:RECENT_PAGES]
+        return [(value, value) for value in sorted({*map(str, rows)} - {""})[:MAX_VALUES]]
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        rows = KeptPage.objects.order_by("-pk").values_list(self.column, flat=True)[:RECENT_PAGES]
-        values = {str(value) for value in rows} - {""}
-        if chosen := self.value():
-            values.add(chosen)
-        return [(value, value) for value in sorted(values)[:MAX_VALUES]]
+    def having(rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+        if column == "status" and not (value.isdecimal() and len(value) < 5):
+            return rows.none()
+        return rows.filter(**{column: value})
 
-    def has_output(self) -> bool:
-        return True
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        value = self.value()
-        return queryset.filter(**{self.column: value}) if value else queryset
+    return filter_by(title, column, offered, having, takes_any=True)
 
 
-class RecentHost(_Recent):
-    title = _("host")
-    parameter_name = column = "host"
-
-
-class RecentKeptReason(_Recent):
-    title = _("reason")
-    parameter_name = column = "reason"
-
-
-class RecentStatus(_Recent):
-    title = _("HTTP status")
-    parameter_name = column = "status"
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        value = self.value()
-        if value and not (value.isdecimal() and len(value) < 5):
-            return queryset.none()
-        return super().queryset(request, queryset)
+RecentHost = _recent(_("host"), "host")
+RecentKeptReason = _recent(_("reason"), "reason")
+RecentStatus = _recent(_("HTTP status"), "status")
 
 
 @admin.register(KeptPage)

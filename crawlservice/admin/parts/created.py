@@ -66,15 +66,23 @@ def filter_by(
     name: str,
     offered: Callable[[], Iterable[tuple[str, Any]]],
     rows: Callable[[QuerySet[Any], str], QuerySet[Any]],
+    *,
+    takes_any: bool = False,
 ) -> type[admin.SimpleListFilter]:
     """A filter of the parameter ``name``. ``offered``: its values with their titles. ``rows``: the
-    rows that have a value."""
+    rows that have a value. ``takes_any``: another value is shown, too."""
 
     class Filter(admin.SimpleListFilter):
         parameter_name = name
 
         def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-            return [*offered()]
+            found = dict(offered())
+            if takes_any and (chosen := self.value()):
+                found.setdefault(chosen, chosen)
+            return [*found.items()]
+
+        def has_output(self) -> bool:
+            return takes_any or super().has_output()
 
         def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
             value = self.value()

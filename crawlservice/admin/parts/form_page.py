@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from django import forms
@@ -10,11 +10,25 @@ from django.contrib import messages
 from django.contrib.admin import AdminSite
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
+from django.urls import URLPattern, path, reverse
 
 from crawlframe.errors import CrawlframeError, FieldError
 from crawlservice.admin.parts.whole_page import whole_page
 from crawlservice.tasks.submit import RedisNotUpdated
+
+
+def decision_urls(
+    site: AdminSite, model: str, verbs: Iterable[str], decide: Callable[..., HttpResponse]
+) -> list[URLPattern]:
+    """The URLs at which something is decided about a row: ``decide`` gets the site, the request,
+    the number of the row and the verb."""
+
+    def view(verb: str) -> Any:
+        return site.admin_view(lambda request, pk: decide(site, request, pk, verb))
+
+    return [
+        path(f"<int:pk>/{verb}/", view(verb), name=f"crawlservice_{model}_{verb}") for verb in verbs
+    ]
 
 
 def form_page(

@@ -11,6 +11,7 @@ from django.db.models import Max, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
+from crawlservice.admin.parts.created import filter_by
 from crawlservice.admin.parts.keyset import chosen_task
 from crawlservice.models import ErrorGroup, Label, Page, Task
 from crawlservice.tasks.label_rows import labelled, tasks_with
@@ -94,23 +95,18 @@ class RecentLabel(admin.SimpleListFilter):
         return queryset if has else queryset.none()
 
 
-class RecentUser(admin.SimpleListFilter):
-    """Users who submitted one of the latest tasks; ``?user=7`` takes any."""
+def _recent_users() -> list[tuple[str, str]]:
+    """Users who submitted one of the latest tasks."""
+    latest = Task.objects.order_by("-pk").values("user")[:RECENT_TASKS]
+    numbers = {row["user"] for row in latest} - {None}
+    users = get_user_model().objects.filter(pk__in=numbers).order_by("username")
+    return [(str(user.pk), user.get_username()) for user in users]
 
-    title = _("user")
-    parameter_name = "user"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        latest = Task.objects.order_by("-pk").values("user")[:RECENT_TASKS]
-        numbers = {row["user"] for row in latest} - {None}
-        users = get_user_model().objects.filter(pk__in=numbers).order_by("username")
-        return [(str(user.pk), user.get_username()) for user in users]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        value = self.value()
-        if value is None:
-            return queryset
-        return queryset.filter(user=value) if value.isdecimal() else queryset.none()
+RecentUser = filter_by(
+    *(_("user"), "user", _recent_users),
+    lambda rows, user: rows.filter(user=user) if user.isdecimal() else rows.none(),
+)
 
 
 class RecentReason(admin.SimpleListFilter):

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -55,6 +56,13 @@ def retry_some(request: HttpRequest, task: Task, rids: Collection[UUID] | None =
 def note(request: HttpRequest, verb: str, task: Task, **detail: Any) -> None:
     """Records the action in the journal."""
     journal.record(verb, task=task, **journal.by(request), **detail)
+
+
+def steered(request: HttpRequest, pk: int) -> Task:
+    """The task, for a user who may control it. Raises Http404 and PermissionDenied."""
+    task = get_object_or_404(Task.objects.defer("seeds"), pk=pk)
+    _check(request, task)
+    return task
 
 
 def _check(request: HttpRequest, task: Task) -> None:

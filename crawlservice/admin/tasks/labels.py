@@ -5,16 +5,13 @@ from __future__ import annotations
 from django import forms
 from django.contrib import messages
 from django.contrib.admin import AdminSite
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
 
 from crawlservice.accounts.journal import by
-from crawlservice.accounts.roles import may_steer
 from crawlservice.admin.parts.form_page import form_page
 from crawlservice.admin.parts.setting_fields import LabelsField
-from crawlservice.models import Task
+from crawlservice.admin.parts.steering import steered
 from crawlservice.tasks.labels import of_task
 from crawlservice.tasks.relabel import change_labels
 
@@ -24,9 +21,7 @@ class LabelsForm(forms.Form):
 
 
 def page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
-    task = get_object_or_404(Task.objects.defer("seeds"), pk=pk)
-    if not may_steer(request.user, task):
-        raise PermissionDenied
+    task = steered(request, pk)
     data = request.POST if request.method == "POST" else None
     form = LabelsForm(data, initial={"labels": of_task(pk)})
 

@@ -6,15 +6,13 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.admin import AdminSite
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
 
 from crawlservice.accounts.journal import by
-from crawlservice.accounts.roles import may_steer
 from crawlservice.admin.hosts.order_form import LimitsForm
 from crawlservice.admin.parts.form_page import form_page
+from crawlservice.admin.parts.steering import steered
 from crawlservice.models import Task
 from crawlservice.tasks.limits import change_limits
 from crawlservice.tasks.stored_limits import limits_as_written
@@ -23,9 +21,7 @@ CHANGEABLE = (Task.State.RUNNING, Task.State.PAUSED)
 
 
 def page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
-    task = get_object_or_404(Task.objects.defer("seeds"), pk=pk)
-    if not may_steer(request.user, task):
-        raise PermissionDenied
+    task = steered(request, pk)
     data = request.POST if request.method == "POST" else None
     form = LimitsForm(data, initial=_present(task))
     return form_page(

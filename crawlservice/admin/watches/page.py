@@ -31,7 +31,7 @@ from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by, record
 from crawlservice.accounts.roles import may_steer_watch
 from crawlservice.admin.hosts.order_form import NoForm
-from crawlservice.admin.parts.form_page import form_page
+from crawlservice.admin.parts.form_page import decision_urls, form_page
 from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.parts.live import part
 from crawlservice.admin.parts.whole_page import whole_page
@@ -144,18 +144,11 @@ DECISIONS = {
 
 def urls(site: AdminSite) -> list[URLPattern]:
     name = "crawlservice_watch_{}".format
-
-    def view(verb: str) -> Callable[..., HttpResponse]:
-        return lambda request, pk: decide(site, request, pk, verb)
-
     return [
         path("<int:pk>/now/", part(site, now, "view_watch"), name=name("now")),
         path("<int:pk>/chart/", part(site, chart, "view_watch"), name=name("chart")),
         path("<int:pk>/visit/", site.admin_view(visit), name=name("visit")),
-        *(
-            path(f"<int:pk>/{verb}/", site.admin_view(view(verb)), name=name(verb))
-            for verb in DECISIONS
-        ),
+        *decision_urls(site, "watch", DECISIONS, decide),
     ]
 
 

@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from django.core.management.base import BaseCommand
 
 from crawlframe import __version__
+from crawlframe.base.program import command
 from crawlframe.code.checkout import Checkout, GitError, run_git
 from crawlframe.errors import CrawlframeError
 
@@ -55,9 +56,9 @@ class Command(BaseCommand):
         if note := commit_project(folder):
             self.stderr.write(f"note: {note}")
         self.stdout.write(f"Go there: cd {folder}")
-        self.stdout.write("Try it:   crawlframe crawl quotes -o quotes.jsonl")
+        self.stdout.write(f"Try it:   {command('crawl quotes -o quotes.jsonl')}")
         self.stdout.write("Test it:  pip install -r requirements-dev.txt && python -m pytest")
-        self.stdout.write("Run it:   crawlframe up")
+        self.stdout.write(f"Run it:   {command('up')}")
 
 
 class NewProjectError(CrawlframeError):
