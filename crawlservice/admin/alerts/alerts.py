@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
@@ -13,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.accounts.journal import by
 from crawlservice.admin.alerts import page as alertpage
+from crawlservice.admin.alerts.page import tell
 from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.created import filter_by
 from crawlservice.admin.parts.own_page import OwnPage, RowPage
@@ -64,6 +66,14 @@ def severity_badge(severity: int) -> SafeString:
     return badge(known.label, dashboard_summary.TONES[known])
 
 
+def _silencing(title: Any, hours: int) -> Callable[..., None]:
+    @admin.action(description=title, permissions=["handle"])
+    def run(self: Any, request: HttpRequest, chosen: QuerySet[Alert]) -> None:
+        tell(request, state.silence(_numbers(chosen), hours, clock.now(), by(request)))
+
+    return run
+
+
 @admin.register(Alert)
 class AlertAdmin(OwnPage):
     row_page: ClassVar[RowPage] = alertpage
@@ -95,31 +105,15 @@ class AlertAdmin(OwnPage):
 
     @admin.action(description=_("Acknowledge"), permissions=["handle"])
     def acknowledge(self, request: HttpRequest, chosen: QuerySet[Alert]) -> None:
-        self._tell(request, state.acknowledge(_numbers(chosen), by(request)))
+        tell(request, state.acknowledge(_numbers(chosen), by(request)))
 
-    @admin.action(description=_("Silence for 1 hour"), permissions=["handle"])
-    def silence_1(self, request: HttpRequest, chosen: QuerySet[Alert]) -> None:
-        self._silence(request, chosen, 1)
-
-    @admin.action(description=_("Silence for 8 hours"), permissions=["handle"])
-    def silence_8(self, request: HttpRequest, chosen: QuerySet[Alert]) -> None:
-        self._silence(request, chosen, 8)
-
-    @admin.action(description=_("Silence for 24 hours"), permissions=["handle"])
-    def silence_24(self, request: HttpRequest, chosen: QuerySet[Alert]) -> None:
-        self._silence(request, chosen, 24)
+    silence_1 = _silencing(_("Silence for 1 hour"), 1)
+    silence_8 = _silencing(_("Silence for 8 hours"), 8)
+    silence_24 = _silencing(_("Silence for 24 hours"), 24)
 
     @admin.action(description=_("Take back acknowledgement and silence"), permissions=["handle"])
     def reopen(self, request: HttpRequest, chosen: QuerySet[Alert]) -> None:
-        self._tell(request, state.withdraw(_numbers(chosen), by(request)))
-
-    def _silence(self, request: HttpRequest, chosen: QuerySet[Alert], hours: int) -> None:
-        done = state.silence(_numbers(chosen), hours, clock.now(), by(request))
-        self._tell(request, done)
-
-    def _tell(self, request: HttpRequest, number: int) -> None:
-        dashboard_summary.snapshot.clear()
-        self.message_user(request, _("Alerts changed: %d") % number, messages.SUCCESS)
+        tell(request, state.withdraw(_numbers(chosen), by(request)))
 
 
 def _numbers(chosen: QuerySet[Alert]) -> list[int]:

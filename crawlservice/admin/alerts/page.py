@@ -68,7 +68,7 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
             done = state.withdraw([pk], who)
         case _:
             raise PermissionDenied
-    _tell(request, done)
+    tell(request, done)
     back = "admin:index" if request.POST.get("from") == "dashboard" else None
     place = reverse(back) if back else reverse("admin:crawlservice_alert_change", args=[alert.pk])
     return HttpResponseRedirect(place)
@@ -79,7 +79,7 @@ def acknowledge_kind(request: HttpRequest, kind: str) -> HttpResponse:
     _check(request)
     numbers = Alert.objects.filter(OPEN, kind=kind, acknowledged_at=None)
     found = [*numbers.values_list("pk", flat=True)[: dashboard_summary.LOOKED_AT]]
-    _tell(request, state.acknowledge(found, by(request)))
+    tell(request, state.acknowledge(found, by(request)))
     return HttpResponseRedirect(reverse("admin:index"))
 
 
@@ -88,7 +88,8 @@ def _check(request: HttpRequest) -> None:
         raise PermissionDenied
 
 
-def _tell(request: HttpRequest, number: int) -> None:
+def tell(request: HttpRequest, number: int) -> None:
+    """Says how many alerts a decision has changed."""
     dashboard_summary.snapshot.clear()
     messages.success(request, _("Alerts changed: %d") % number)
 

@@ -157,15 +157,11 @@ class RuleAdmin(Owner, Journaled):
     def form_context(self, request: HttpRequest, pk: str | None) -> dict[str, Any]:
         return {"zones": sorted(available_timezones())}
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        context = {
-            **(extra_context or {}),
+    def list_context(self, request: HttpRequest) -> dict[str, Any]:
+        return {
             "any_target": AlertTarget.objects.filter(enabled=True).exists(),
             "any_rule": AlertRule.objects.exists(),
         }
-        return super().changelist_view(request, context)
 
     def make_default(self, request: HttpRequest) -> HttpResponse:
         """Makes the rule that reports everything from warnings on to all enabled targets."""

@@ -119,14 +119,12 @@ class ExportAdmin(DeclaredLookups):
         may: bool = super().has_delete_permission(request, obj)
         return may and not (obj is not None and obj.from_file and obj.listed)
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    def list_context(self, request: HttpRequest) -> dict[str, Any]:
         if request.method == "GET" and self.has_view_permission(request):
             file = ExportFile.objects.first()
             for problem in file.problems if file else ():
                 messages.warning(request, f"{file.node}: {problem}" if file else problem)
-        return super().changelist_view(request, extra_context)
+        return {}
 
     # -- saving -----------------------------------------------------------------------------------
 

@@ -140,17 +140,14 @@ class GenerationAdmin(ReadOnly):
     )
     changelist = with_facts(_add_known, KeysetList)
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    def list_context(self, request: HttpRequest) -> dict[str, Any]:
         known = cluster(request)
         if known is None:
             text = _("{why}: the state of the nodes is unknown").format(why=nodes.why_unknown())
             self.message_user(request, text, messages.WARNING)
         elif skew := nodes.skew_line(known.values()):
             self.message_user(request, skew, messages.WARNING)
-        page: HttpResponse = super().changelist_view(request, extra_context)
-        return page
+        return {}
 
     def has_forget_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("crawlservice.forget_generation")

@@ -68,6 +68,10 @@ class DeclaredLookups(ModelAdmin):
     changelist: ClassVar[type[ChangeList]] = DeclaredList
     deferred: Sequence[str] = ()  # columns that are read only where they are shown
 
+    def list_context(self, request: HttpRequest) -> dict[str, Any]:
+        """What the template of the list gets besides."""
+        return {}
+
     def form_context(self, request: HttpRequest, pk: str | None) -> dict[str, Any]:
         """What the template of the form gets besides; ``pk`` is None for a new row."""
         return {}
@@ -111,7 +115,8 @@ class DeclaredLookups(ModelAdmin):
         if ERROR_FLAG in request.GET:
             request.GET = request.GET.copy()  # type: ignore[assignment]
             del request.GET[ERROR_FLAG]  # type: ignore[misc]
-        answer: HttpResponse = super().changelist_view(request, extra_context)
+        context = {**(extra_context or {}), **self.list_context(request)}
+        answer: HttpResponse = super().changelist_view(request, context)
         return answer
 
     def each(

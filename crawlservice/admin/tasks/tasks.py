@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -135,11 +135,8 @@ class TaskAdmin(OwnPage):
     list_before_template = "admin/crawlservice/saved_views.html"
     actions = ("pause", "resume", "cancel", "retry")
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        context = {**(extra_context or {}), **savedviews.shown(request)}
-        return super().changelist_view(request, context)
+    def list_context(self, request: HttpRequest) -> dict[str, Any]:
+        return savedviews.shown(request)
 
     changelist = with_facts(_add_progress, KeysetList)
     deferred = ("seeds",)
