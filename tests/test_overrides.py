@@ -52,8 +52,12 @@ def test_they_replace_single_settings(
     [
         ({}, {"delay": -1}, "delay must not be negative"),
         ({}, {"delay": "2"}, "delay must be a number or auto"),
-        ({}, {"retries": "two"}, "retries must be a whole number$"),
-        ({}, {"retry_statuses": [1, "x"]}, r"retry_statuses\[1\] must be a whole number$"),
+        ({}, {"retries": "two"}, "retries must be a whole number, not text$"),
+        (
+            {},
+            {"retry_statuses": [1, "x"]},
+            r"retry_statuses\[1\] must be a whole number, not text$",
+        ),
         ({}, {"ip": {"delay": -1}}, "ip.delay must be a number, at least 0$"),
         ({}, {"keep": "some"}, "keep must be one of errors, all, none$"),
         ({}, {"dellay": 1}, "there is no setting 'dellay', did you mean 'delay'|did you mean"),

@@ -15,9 +15,11 @@ PLAIN = {
     str: "text", bool: "true or false", int: "a whole number", float: "a number", dict: "a table",
     date: "a date, such as 2026-01-31", type(None): "", Secret: "text",
 }  # fmt: skip
+GIVEN = {"str": "text", "null": "nothing", "array": "a list", "object": "a table"}
 LISTS = (list, tuple, set, frozenset)
 BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 _PLACED = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)
+_GOT = re.compile(r", got `(\w+)`")
 _STEP = re.compile(r"\[[^]]*\]|[^.\[\]]+")
 _NAMED = re.compile(r"Object (missing required|contains unknown) field `([^`]+)`")
 
@@ -38,8 +40,11 @@ def parted(error: msgspec.ValidationError, kind: Any) -> tuple[str, str]:
         return name, "is missing" if named[1] == "missing required" else "does not exist"
     if not placed or not problem.startswith(("Expected `", "Invalid ")):
         return "", problem
-    found = _at(kind, path)
-    return path.replace("[...]", ""), f"must be {wanted(found)}" if found else problem
+    if (found := _at(kind, path)) is None:
+        return path, problem
+    got = _GOT.search(problem)
+    other = f", not {GIVEN[got[1]]}" if got and got[1] in GIVEN else ""
+    return path.replace("[...]", ""), f"must be {wanted(found)}{other}"
 
 
 def wanted(kind: Any) -> str:
