@@ -140,7 +140,7 @@ def marked(text: str | Promise) -> SafeString:
 
 
 def moment(at: datetime | None, zone: tzinfo | None = None) -> SafeString | str:
-    """A time on one line. The zone is named if it is not the one of the page, UTC."""
+    """A time on one line. The zone is named unless it is the page's, UTC."""
     if at is None:
         return "-"
     shown = localtime(at, zone)

@@ -1,5 +1,5 @@
-"""Django's settings of a node: those of the service, without the parts of the web. A node starts
-twice as fast with them, and its workers are smaller."""
+"""Django's settings of a node: the service's, without the parts of the web. A node starts twice as
+fast with them, and its workers are smaller."""
 
 from crawlservice.outside_settings import ENGINE_APPS
 from crawlservice.settings import *  # noqa: F403
@@ -7,5 +7,5 @@ from crawlservice.settings import APPS
 
 INSTALLED_APPS = [*ENGINE_APPS, *APPS]
 MIDDLEWARE = []
-# Nobody logs in here, but tasks are checked against the roles of their owners.
+# Nodes have no login, but tasks are checked against the roles of their owners.
 AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend"]

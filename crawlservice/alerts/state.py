@@ -149,8 +149,8 @@ def get_open(number: int) -> Alert:
 
 
 def acknowledge(numbers: Collection[int], who: Mapping[str, Any]) -> int:
-    """Records that a person looks after these open alerts: they are not reported again until they
-    are over. ``who``: as for the journal. Returns how many were not acknowledged before. Raises
+    """Records that a person takes care of these open alerts, which are then not reported again.
+    ``who``: as for the journal. Returns the number of newly acknowledged alerts. Raises
     django.db.Error."""
     user = who.get("user")
     rows = _open(numbers).filter(acknowledged_at=None)

@@ -63,9 +63,9 @@ def used(asked: Iterable[Chore]) -> set[str]:
 @dataclass
 class ChoreContext:
     """The steward as chores see it. ``still_here`` is to be called repeatedly in a long round.
-    ``send`` sends a message to the supervisor of the node. ``counts``: the frontier's of the active
-    tasks, as the chore of tasks read them last. ``last_whole``: the end of the last round in which
-    no needed chore failed, by time.monotonic()."""
+    ``send`` sends a message to the supervisor of the node. ``counts``: by active task, as the chore
+    of tasks last read them from the frontier. ``last_whole``: the end of the last round in which no
+    needed chore failed, by time.monotonic()."""
 
     settings: Settings
     frontier: Frontier

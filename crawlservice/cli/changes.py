@@ -1,4 +1,4 @@
-"""Changes: what came of parsing kept pages again, as commands show it."""
+"""Changes: the differences that parsing kept pages again has made, as commands show them."""
 
 from __future__ import annotations
 

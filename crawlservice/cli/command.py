@@ -1,4 +1,4 @@
-"""What all commands share: errors in plain words, and a database that is ready."""
+"""Base of all commands: errors in plain words, and a database that is ready."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class ServiceCommand(BaseCommand):
             self.stdout.write(listing.nothing)
 
     def write_body(self, page: Response | ShownPage) -> None:
-        """The bytes of a page; on a terminal its text, without what could control it. Raises
+        """The bytes of a page; on a terminal its text, without control characters. Raises
         CommandError if a terminal cannot show it."""
         from crawlservice.cli.terminal import plain  # with rich, which a node does without
 
@@ -147,8 +147,8 @@ class ServiceCommand(BaseCommand):
 
     @contextmanager
     def progress(self, what: str, total: float | None = None) -> Iterator[Advance]:
-        """A bar with the time that remains, on a terminal's standard error. The function that it
-        gives takes how much more is done, in units of ``total``; None: nobody knows it."""
+        """A bar with the time that remains, on a terminal's standard error. It yields a function
+        that takes further progress, in units of ``total``; None: the total is unknown."""
         from rich.progress import Progress
 
         console = self.error_console

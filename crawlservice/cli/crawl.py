@@ -47,8 +47,8 @@ class CrawlFailed(CrawlframeError):
 
 @dataclass
 class Crawl:
-    """What to crawl and how. ``arguments`` are text, as typed; ``environment`` is added to that of
-    the node."""
+    """The task to crawl and its node. ``arguments`` are text, as typed; ``environment`` is added to
+    the node's."""
 
     spider: str
     arguments: dict[str, str]
@@ -70,7 +70,7 @@ class Crawl:
         """Returns when the task has ended and everything is shown.
 
         Raises CrawlframeError: before anything was done for bad input, NodeEnded when the crawling
-        process died, CrawlFailed when nothing of the task can go on, Unsuccessful when the task
+        process died, CrawlFailed when no request of the task can run, Unsuccessful when the task
         has failed or was cancelled; and KeyboardInterrupt after the node was stopped."""
         Settings.from_env(workers=self.workers, concurrency=self.concurrency)
         if self.output is not None:
@@ -155,7 +155,7 @@ class Crawl:
                 )
                 node.settle()
                 return last
-        except BrokenPipeError:  # nobody reads the output any more
+        except BrokenPipeError:  # the output is no longer read
             self._put_aside(task)
             raise
         except KeyboardInterrupt:

@@ -40,7 +40,7 @@ class PageFetcher:
 
     @property
     def spider_settings(self) -> SpiderSettings:
-        """Those of the spider; the defaults without one."""
+        """The spider's settings; the defaults without a spider."""
         return read_settings(type(self.spider)) if self.spider else SpiderSettings()
 
     def fetch(self, what: str | Request) -> Response:
@@ -90,8 +90,7 @@ class PageFetcher:
 
 
 def names_of(fetcher: PageFetcher, response: Response | None) -> dict[str, Any]:
-    """The names at the prompt. ``fetch`` also makes what it fetched the new ``response`` and
-    ``request``."""
+    """The names at the prompt. ``fetch`` also sets ``response`` and ``request``."""
 
     def fetch(what: str | Request) -> Response:
         """Fetch a URL or a Request; it becomes `response`, and its request `request`."""

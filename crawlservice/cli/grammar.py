@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-# Words at the top level, by what people do.
+# Words at the top level, by their users' activity.
 GROUPS = {
     "Write": {
         "startproject": "make a project with a first spider and its test",

@@ -24,8 +24,8 @@ class NodeEnded(CrawlframeError):
 
 
 class LocalNode:
-    """A child process in a session of its own, so that Ctrl-C reaches only its owner, who stops it
-    gracefully. It logs to ``var/log/<label>.log``."""
+    """A child process in a session of its own, so that Ctrl-C reaches only the command, which stops
+    it gracefully. It logs to ``var/log/<label>.log``."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class LocalNode:
                 process.wait()
 
     def ended_early(self, what: str) -> NodeEnded:
-        """The error to raise when it ended while ``what`` was still to do."""
+        """The error to raise when it ended before ``what`` was done."""
         code = self.exit_code()
         how = f"was killed by signal {-code}" if code and code < 0 else f"ended with code {code}"
         lines = last_lines(self.log) or ["(nothing)"]

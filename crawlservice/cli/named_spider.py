@@ -1,4 +1,4 @@
-"""NamedSpiders: the spiders whose names a command takes: those of the code, and the recipes of the
+"""NamedSpiders: the spiders whose names a command takes: from the code and from the recipes of the
 database, as nodes find them."""
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class GroupProcess:
         return self.process.returncode is None
 
     def lines(self) -> list[bytes]:
-        """What it has written since the last call, in whole lines."""
+        """Lines written since the last call, whole ones only."""
         try:
             while chunk := os.read(self.output, CHUNK):
                 self._rest += chunk
@@ -129,7 +129,7 @@ class ProcessGroup:
             left = deadline - time.monotonic()
             if left <= 0:
                 break
-            if self._tick(left):  # asked again: a node then drops what it is fetching
+            if self._tick(left):  # asked again: a node then drops its present requests
                 self._ask_all(signal.SIGTERM)
         for member in self.members:
             if member.lives():

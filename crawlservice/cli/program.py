@@ -1,5 +1,5 @@
-"""What manage.py and the entry point ``crawlframe`` run. It imports little, because a shell that
-completes a word waits for it."""
+"""Entry point of manage.py and of ``crawlframe``. It imports little, because a shell that completes
+a word waits for it."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from crawlframe.shell.shell import SOCKET
 from crawlservice.cli.terminal import plain
 
 STOPS = ("crawlframe.shell", "breakpoint(")  # in the source of spiders that open a prompt
-DAY = 86_400  # seconds: nobody is in a hurry at a prompt
+DAY = 86_400  # seconds: a prompt has no hurry
 
 
 class PromptServer:
@@ -57,7 +57,7 @@ class PromptServer:
 
     @property
     def waits(self) -> bool:
-        """Whether a callback has stopped and waits for somebody."""
+        """Whether a callback has stopped at a prompt."""
         return bool(select.select([self._socket], [], [], 0)[0])
 
     def serve(self) -> None:

@@ -102,7 +102,7 @@ def _conditions(task: Task) -> list[tuple[str, str]]:
 
 
 def _ending(progress: Progress) -> list[tuple[str, str]]:
-    """Requests that were cancelled or excluded, and how the task ends or goes on."""
+    """Requests that were cancelled or excluded, and the end of the task or its next step."""
     task = progress.task
     facts = []
     if progress.cancelled:

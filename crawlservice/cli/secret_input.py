@@ -1,5 +1,5 @@
-"""Secret arguments of a command: what is on a command line is in the shell's history and in ``ps``,
-so ``token=-`` asks for it."""
+"""Secret arguments of a command: a command line is visible in the shell's history and in ``ps``, so
+``token=-`` asks for it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_secret(prompt: str) -> str:
 
 
 def with_secrets(info: SpiderInfo, given: dict[str, str]) -> dict[str, str]:
-    """The arguments, with what is asked for. Raises ArgumentError."""
+    """The arguments, with the secrets that were asked for. Raises ArgumentError."""
     properties = info.arguments.get("properties", {})
     found = dict(given)
     for name, text in given.items():

@@ -53,7 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"with --follow: time between two pulls (default: {FOLLOW_EVERY:.0f}); 0: only "
         f"what `{command('node rollout')}` announces, for canaries",
     )
-    # Between a supervisor and its masters. The first one refuses what others can wait for.
+    # Between a supervisor and its masters. The first master refuses conditions that later ones can
+    # wait for.
     parser.add_argument("--supervised", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--first", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--log-fd", type=int, help=argparse.SUPPRESS)

@@ -1,4 +1,4 @@
-"""What commands show: tables, and the live view of a task."""
+"""Output of commands: tables, and the live view of a task."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def add_labels(parser: ArgumentParser) -> None:
 
 
 def plain(text: str) -> str:
-    """``text`` without what could control a terminal."""
+    """``text`` without control characters."""
     return "".join(mark if mark.isprintable() or mark == "\n" else "\ufffd" for mark in text)
 
 
@@ -102,7 +102,7 @@ def time_left(known: Forecast, rate: float) -> str:
 
 
 def facts_table(facts: Iterable[tuple[str, str]], title: str | None = None) -> Table:
-    """Two columns: what, and how much or where."""
+    """Two columns: names, and numbers or places."""
     table = Table(show_header=False, box=None, pad_edge=False, title=title, title_justify="left")
     table.add_column(style="bold")
     table.add_column(overflow="fold")
@@ -112,7 +112,7 @@ def facts_table(facts: Iterable[tuple[str, str]], title: str | None = None) -> T
 
 
 class TaskProgressView:
-    """What is shown of a running task: live on a terminal, otherwise one line at a time."""
+    """A running task: live on a terminal, otherwise one line at a time."""
 
     def __init__(self) -> None:
         self.meter = RateMeter()
@@ -175,7 +175,7 @@ def watch(
 ) -> Progress:
     """Shows a task until it has ended. Returns its last numbers.
 
-    ``each_time`` is called after each refresh; an exception that it raises ends the watching. What
+    ``each_time`` is called after each refresh; its exceptions end the watching. The function that
     ``interruption`` returns is called while nothing is shown."""
     view = TaskProgressView()
     if console.is_terminal:

@@ -1,4 +1,4 @@
-"""The process in which a recipe is tried on a page: ``python -m crawlservice.cli.try_recipe``."""
+"""A process that tries a recipe on a page: ``python -m crawlservice.cli.try_recipe``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def fetch(
 
 
 def main() -> None:
-    """Reads a recipe and a URL as JSON from standard input, and writes what was found."""
+    """Reads a recipe and a URL as JSON from standard input, and writes the values that were
+    found."""
     django.setup()
     from django.conf import settings
 

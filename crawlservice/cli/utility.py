@@ -1,4 +1,4 @@
-"""Utility: Django's runner of commands, with help by what people do."""
+"""Utility: Django's runner of commands, with help by activity."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from crawlservice.cli.exit_code import ExitCode
 from crawlservice.cli.grammar import GROUPS, WORDS, near
 
 WIDTH = 14  # characters of the longest word, and two
-DJANGO = ("crawlservice", "django.core")  # where its commands are, and those that we replaced
+DJANGO = ("crawlservice", "django.core")  # apps of our commands and of those replaced
 
 
 class Utility(ManagementUtility):

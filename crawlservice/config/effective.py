@@ -1,4 +1,4 @@
-"""Effective settings: what each setting is, and which source it has that from."""
+"""Effective settings: the value and the source of each setting."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def of_task(task: Task, info: SpiderInfo | None) -> list[Effective]:
 
 
 def changed_of(task: Task) -> list[Effective]:
-    """Those of a task that somebody has set, as far as Redis knows its spider."""
+    """The settings of a task that were set for it, as far as Redis knows its spider."""
     now = look_up(task.spider)
     return changed(of_task(task, now.info if now else None))
 
@@ -109,7 +109,7 @@ def in_order(found: Iterable[Effective]) -> list[Effective]:
 
 
 def changed(found: Iterable[Effective]) -> list[Effective]:
-    """Those that somebody has set."""
+    """The settings whose value is no default."""
     return [one for one in found if one.source != DEFAULT]
 
 
@@ -121,7 +121,7 @@ def _needs_pages(found: Mapping[str, Effective]) -> str:
 
 
 def _rank(name: str) -> str:
-    """The rank of a setting of spiders, or of another limit; a part has that of its table."""
+    """The rank of a setting of spiders, or of another limit; parts have their table's."""
     return SPIDER_RANKS.get(name.partition(".")[0], NEEDED)
 
 

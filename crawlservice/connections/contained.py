@@ -37,8 +37,8 @@ class Failures:
         self._rows: dict[str, tuple[list[float], str]] = {}
 
     def add(self, what: str, error: Exception) -> None:
-        """Counts a failure, and logs it if it is the first of this row in FAILURES_WITHIN seconds.
-        ``what``: its name."""
+        """Counts a failure of the row ``what``, and logs it if it is the first of this row in
+        FAILURES_WITHIN seconds."""
         text = text_of(error)
         with self._lock:
             times, _ = self._lately().get(what, ([], ""))

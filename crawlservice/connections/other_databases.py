@@ -18,9 +18,9 @@ CHECK_EVERY = 30.0  # seconds between two checks of the migrations that others h
 
 
 def prepare() -> list[str]:
-    """Checks that the tables are those of this version. Without that, the version is refused; on
-    SQLite, and with CRAWLFRAME_AUTO_MIGRATE=1, they are migrated. Returns a warning for each
-    database that cannot be reached: its rows wait. Raises ConfigError."""
+    """Checks that the tables fit this version. Otherwise the version is refused; on SQLite, and
+    with CRAWLFRAME_AUTO_MIGRATE=1, they are migrated. Returns a warning for each database that
+    cannot be reached: its rows wait. Raises ConfigError."""
     warnings = []
     for alias in _aliases():
         try:

@@ -16,7 +16,7 @@ Watch: TypeAlias = "Watchdog | NoWatch"
 class NoWatch:
     """For SQLite, which runs in the process itself and always answers."""
 
-    waits = ""  # what is waited for
+    waits = ""  # subject of the wait
 
     def start(self) -> Self:
         """Watches until the process ends."""

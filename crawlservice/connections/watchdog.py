@@ -4,7 +4,7 @@ libpq waits as long as the connection lives, and a proxy that swallows answers k
 ever. So each connection records since when it waits, and a thread checks them. After the limit it
 asks the server, over a connection of its own, whether it is still working, for instance because
 another session holds a lock: then the wait continues. Otherwise the connection is closed on both
-sides; the caller gets an OperationalError, and finds out from the ledger what was done."""
+sides; the caller gets an OperationalError, and finds the outcome in the ledger."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Watchdog:
         self._on_late = on_late
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
-        self.waits = ""  # what is waited for
+        self.waits = ""  # subject of the wait
 
     def start(self) -> Self:
         self._thread.start()

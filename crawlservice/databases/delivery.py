@@ -30,7 +30,7 @@ from crawlservice.outbox.sender import IDLE_SECONDS, OutboxThread
 PAGES = 500  # of a batch
 BYTES = 16 << 20  # of a batch, unless its only page has more
 RETRIES = Backoff((1, 2, 5, 15, 60))
-MAX_TRIES = 3  # failures after which pages are saved one by one, to find the one that fails
+MAX_TRIES = 3  # failures after which pages are saved one by one, to find the failing page
 LOCK = 0x637261776C << 24  # first PostgreSQL advisory lock of senders
 
 log = logging.getLogger(__name__)

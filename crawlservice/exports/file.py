@@ -1,6 +1,6 @@
-"""ExportsFile: exports.toml in the package of the spiders, as the leading node has it. A table for
-each export, with the fields of Definition and ``begin``; ``${NAME}`` stands for a variable of the
-environment."""
+"""ExportsFile: exports.toml in the package of the spiders, in the leading node's version. A table
+for each export, with the fields of Definition and ``begin``; ``${NAME}`` stands for a variable of
+the environment."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ExportsFile:
         known = ExportFile.objects.values(*told).first()
         if known != told and (problems or known):
             ExportFile.objects.update_or_create(pk=1, defaults=told)
-        # What a node without the file says is true until its exports are deleted, for one.
+        # A node without the file counts as one until its exports are deleted, for instance.
         self._seen = seen if path is not None or not problems else None
 
 
@@ -64,7 +64,7 @@ def path_of(node: Settings) -> Path | None:
 
 
 def problems_of(path: Path) -> list[str]:
-    """What is wrong with the file, as far as that is known without the database."""
+    """Problems of the file, as far as they are known without the database."""
     return read(path, os.environ)[2]
 
 
@@ -77,8 +77,8 @@ def _mark(path: Path | None) -> tuple[Any, ...]:
 
 
 def apply(path: Path) -> list[str]:
-    """Adds and changes the exports that the file defines. Those that it no longer names stop.
-    Returns what is wrong; entries without a mistake are applied. Raises django.db.Error."""
+    """Adds and changes the exports that the file defines. Exports that it no longer names stop.
+    Returns the problems; entries without a mistake are applied. Raises django.db.Error."""
     from crawlservice.exports import changes  # pydantic: most nodes never need it
 
     entries, names, problems = read(path, os.environ)
@@ -104,7 +104,7 @@ def apply(path: Path) -> list[str]:
 
 
 def _without(spiders: str) -> list[str]:
-    """What a node does that has no file. Returns what is wrong. Raises django.db.Error."""
+    """Ends the exports of a file that is gone. Returns the problems. Raises django.db.Error."""
     names = [*Export.objects.filter(from_file=True).values_list("name", flat=True)]
     if not names:
         return []
@@ -128,7 +128,7 @@ def read(
     path: Path, environment: Mapping[str, str]
 ) -> tuple[list[TargetEntry], set[str] | None, list[str]]:
     """Returns the entries without a mistake, the names of all (None: the file cannot be read), and
-    what is wrong, each with the file, the line and the name."""
+    the problems, each with the file, the line and the name."""
     import tomllib
 
     from pydantic import ValidationError
@@ -177,7 +177,7 @@ def read(
 
 
 def _fix(error: ErrorDetails, place: tuple[str | int, ...]) -> str:
-    """What pydantic found, with the fix."""
+    """A mistake found by pydantic, with its fix."""
     from crawlservice.exports.definition import Definition
 
     if error["type"] == "missing":

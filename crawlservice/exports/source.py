@@ -24,7 +24,7 @@ FORM = "write beginning, now, a date such as 2026-11-01 or 2026-11-01T06:00Z, or
 LOCK_SECONDS = 1.0  # seconds to wait for transactions that write rows
 CHUNK = 500  # rows in memory at a time
 WINDOW = 20_000  # numbers that one query looks through
-COUNTED_ROWS = 50_000  # numbers that are looked through to count what is left
+COUNTED_ROWS = 50_000  # row numbers that are read to count the rows left
 KEY = "_key"  # identifies a row for ever, in every target
 ITEM = (
     "pk",
@@ -205,8 +205,8 @@ def start_of(what: str, begin: str) -> Start:
 
 def _now(what: str) -> int:
     """The number up to which all rows are there. Numbers are given out before rows are committed,
-    so those of open transactions are waited for. If one is open for long, rows of the last minutes
-    are exported, too: none is lost."""
+    so open transactions are waited for. If one is open for long, rows of the last minutes are
+    exported, too: none is lost."""
     model = rows_of(what).model
     order, until = CommitOrder(model), time.monotonic() + LOCK_SECONDS
     while not (settled := order.settled()) and rows_of(what).exists():

@@ -169,8 +169,8 @@ class TargetError(CrawlframeError):
 
 
 class BatchName(NamedTuple):
-    """The same for every attempt to send a batch, and for no other batch. ``number`` is the id of
-    the export, since its name may have been that of a deleted one; ``run`` counts how often it was
+    """A name for every attempt to send one batch, and for no other batch. ``number`` is the id of
+    the export, since its name may have been a deleted export's; ``run`` counts how often it was
     started again. ``first`` and ``last`` are the row numbers that the batch covers, whether or not
     there still are rows of these numbers."""
 

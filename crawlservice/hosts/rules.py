@@ -77,7 +77,7 @@ CONDITIONS = {
 
 
 def chosen(which: Which | None = None, beginning: str = "") -> QuerySet[Host]:
-    """The hosts of this kind whose names begin so."""
+    """The hosts of this kind whose names start so."""
     rows = Host.objects.all()
     if which is not None:
         rows = rows.filter(CONDITIONS[which])
@@ -85,6 +85,6 @@ def chosen(which: Which | None = None, beginning: str = "") -> QuerySet[Host]:
 
 
 def named(rows: QuerySet[Host], beginning: str) -> QuerySet[Host]:
-    """Those of the rows whose names begin so; names are in lower case."""
+    """The rows whose names start so; names are in lower case."""
     text = beginning.strip().lower()
     return rows.filter(name__startswith=text) if text else rows

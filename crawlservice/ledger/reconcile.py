@@ -44,8 +44,8 @@ class Reconciliation:
 
     def run(self) -> Reconciliation:
         """Opens the task if Redis does not know it, admits every request in seeds and ledger,
-        completes those that have a row, and pauses or cancels the task if the database has it so.
-        May run while nodes run, and be interrupted and repeated. Raises redis.RedisError,
+        completes requests that have a row, and pauses or cancels the task if the database has it
+        so. May run while nodes run, and be interrupted and repeated. Raises redis.RedisError,
         FrontierError and django.db.Error."""
         task = self.task
         self.open()

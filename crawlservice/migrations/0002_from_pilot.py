@@ -37,7 +37,7 @@ class FromPilot(Operation):
     reduces_to_sql = False
 
     def state_forwards(self, app_label: str, state: Any) -> None:
-        """The state is that of 0001."""
+        """The state does not change: 0001 made it."""
 
     def database_forwards(
         self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
@@ -62,7 +62,7 @@ class FromPilot(Operation):
     def database_backwards(
         self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
     ) -> None:
-        """The tables are those of 0001."""
+        """The tables stay as 0001 made them."""
 
 
 def refuse_older(names: Collection[str], tables: Collection[str]) -> None:
@@ -77,7 +77,7 @@ def refuse_older(names: Collection[str], tables: Collection[str]) -> None:
 
 
 def compress_again(apps: Any, alias: str) -> None:
-    """In batches: if it is interrupted, it goes on."""
+    """In batches: after an interruption, it continues."""
     bodies = apps.get_model("crawlservice", "PageBody").objects.using(alias)
     dictionaries = apps.get_model("crawlservice", "PageDictionary").objects.using(alias)
     compressor = ZstdCompressor(level=LEVEL)

@@ -1,5 +1,5 @@
-"""Settings in rows of tasks, schedules, watches and recipes have the form of this version, in which
-some are tables."""
+"""Settings in rows of tasks, schedules, watches and recipes get this version's form: some are
+tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PARTS = {
 
 
 def with_tables(given: dict[str, Any]) -> dict[str, Any]:
-    """The settings in the new form; those that have it stay as they are."""
+    """The settings in the new form; settings that have it stay as they are."""
     found: dict[str, Any] = {}
     for name, value in given.items():
         table, part = PARTS.get(name, (name, ""))

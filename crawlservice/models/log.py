@@ -1,4 +1,4 @@
-"""LogLine and TaskLog: what the spiders of a task logged and printed, the latest lines of it."""
+"""LogLine and TaskLog: the latest lines that the spiders of a task logged and printed."""
 
 from __future__ import annotations
 

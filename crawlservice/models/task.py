@@ -245,7 +245,7 @@ class Task(models.Model):
 
     @property
     def status(self) -> str:
-        """The one word that is shown: the outcome of an ended task, else its state."""
+        """The word shown as status: the outcome of an ended task, else its state."""
         return self.outcome or self.state
 
 

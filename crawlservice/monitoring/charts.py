@@ -17,7 +17,7 @@ from crawlservice.tasks.progress.progress import Progress
 
 POINTS = 300  # most points of a chart
 LEAST_POINTS = 5  # points; a chart of fewer says nothing
-SHORT_RUN = timedelta(minutes=2)  # runs of which the samples are too few for a chart
+SHORT_RUN = timedelta(minutes=2)  # shorter runs have too few samples for a chart
 PARTS = 12  # points of such a run
 MAX_PAGES = 5_000  # ledger rows of such a run
 GAP = timedelta(minutes=2)  # without a sample: no leader, or nothing was done

@@ -31,8 +31,8 @@ class Ended(NamedTuple):
 
 
 def at_end(task: Task, outcome: str, reason: str, totals: Totals, until: float) -> Ended:
-    """Judges a task in the transaction that ends it, if what is unread can be read by ``until``, in
-    time.monotonic(). If not, or if judging fails, the leading steward does it later. ``outcome``
+    """Judges a task in the transaction that ends it, if the unread rows can be read by ``until``,
+    in time.monotonic(). If not, or if judging fails, the leading steward does it later. ``outcome``
     and ``reason``: without findings. Raises django.db.Error if the connection is lost."""
     if not has_quality(task, totals.items):
         return Ended(outcome, reason)
@@ -121,7 +121,7 @@ def while_it_runs(
         reading.run, history.norms, expect, totals=totals, ended=False, expected_pages=admitted
     )
     with transaction.atomic():
-        # In the order in which the end of a task locks it; pages are committed meanwhile.
+        # In the order that the end of a task uses for its lock; pages are committed meanwhile.
         locked = Task.objects.select_for_update(no_key=True).filter(state__in=Task.ACTIVE)
         if not locked.filter(pk=task.pk).exists() or not reading.save():
             return

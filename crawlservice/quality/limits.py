@@ -9,7 +9,7 @@ from typing import NamedTuple
 from crawlservice.quality.metrics import Metric
 from crawlservice.quality.norms import Norm
 
-SURE_ERRORS = 4.0  # standard errors by which a sample must be beyond a limit
+SURE_ERRORS = 4.0  # standard errors between a sample and a limit that it breaks
 SPREADS = 5.0  # standard deviations of the good runs that are still usual
 PART_SHARE = 0.05  # share of a part that is missed when it is gone
 LETTERS, LETTERS_N = 0.1, 40.0  # distance of letters that matters, and more in few letters

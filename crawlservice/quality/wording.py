@@ -14,7 +14,7 @@ WHOLE = ("items", "pages")  # monitors whose numbers are whole
 
 
 class Words(NamedTuple):
-    """``what`` is a sentence; ``seen`` and ``expected`` are numbers with their units."""
+    """``what``: a sentence; ``seen`` and ``expected`` are numbers with their units."""
 
     what: str
     seen: str
@@ -22,7 +22,7 @@ class Words(NamedTuple):
 
 
 def words_of(finding: Finding) -> Words:
-    """A finding in the language of the reader; ``what`` ends with a full stop."""
+    """A finding in the language of the reader; its sentence ends with a full stop."""
     seen = _number(finding.seen, finding.unit)
     return Words(_what(finding, seen) % _names(finding, seen), seen, _expected(finding))
 

@@ -1,6 +1,6 @@
 """The current recipes of the database: for nodes, and for submitting tasks.
 
-Masking: recipes for users who may not change them. The headers of a recipe may carry tokens.
+Masking: for users without the right to change recipes. The headers of a recipe may carry tokens.
 """
 
 from __future__ import annotations

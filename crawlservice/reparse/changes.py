@@ -21,9 +21,9 @@ _polled: BoundedDict[int, tuple[float, Changes]] = BoundedDict(MOST_KEPT)
 
 @dataclass(frozen=True)
 class Changes:
-    """``pages``: pages that differ. ``before``, ``after``: their items. ``links``: requests that
-    their tasks did not know. ``fields``: the number of items in which each field differs, the most
-    frequent first; of the first pages only if it is not ``complete``."""
+    """``pages``: pages that differ. ``before``, ``after``: their items. ``links``: requests new to
+    their tasks. ``fields``: the number of items with a difference in each field, the most frequent
+    first; of the first pages only if it is not ``complete``."""
 
     pages: int
     repaired: int

@@ -32,7 +32,7 @@ LEADER_FOR = 5.0  # seconds a silent leader keeps the lock
 
 
 class Steward:
-    """The chores of a cluster, of which one steward at a time leads most."""
+    """The chores of a cluster, most of them run by the one steward that leads."""
 
     def __init__(self, settings: Settings, frontier: Frontier) -> None:
         self._frontier = frontier

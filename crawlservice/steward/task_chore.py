@@ -24,7 +24,7 @@ from crawlservice.steward.sampling import Sampler
 from crawlservice.tasks.submit import SWEEP
 
 log = logging.getLogger(__name__)
-OPEN_SECONDS = 10.0  # seconds in which the submitter of a task opens it in the frontier
+OPEN_SECONDS = 10.0  # seconds that the submitter of a task has to open it in the frontier
 STALL = 30.0  # seconds without progress after which a task with requests to claim is examined
 
 

@@ -20,7 +20,7 @@ from crawlservice.tasks.submit import published_spiders, spiders
 MAX_SPIDERS = 1_000  # spiders
 RUNS = 40  # latest runs of a spider that are shown
 FIELDS = 5  # fields whose coverage is shown
-VERSION_PAGES = 5  # latest pages of a run, one of which should know its code version
+VERSION_PAGES = 5  # latest pages of a run, enough for one to know its code version
 TASK = Task._meta.db_table
 
 # Steps from one name to the next by the index: there may be a million tasks.

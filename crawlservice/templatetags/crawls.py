@@ -29,7 +29,7 @@ from crawlservice.tasks.progress.forecast import Forecast
 register = template.Library()
 register.simple_tag(command)
 
-WHO = ("command", "by_itself")  # keys of an action's detail that say who acted when no user did
+WHO = ("command", "by_itself")  # keys of an action's detail for actors other than users
 
 
 @register.filter
@@ -40,14 +40,14 @@ def duration(seconds: float | None) -> str:
 
 @register.filter
 def heading(title: Any) -> str:
-    """A word of the interface with a capital; what names a row, as it is."""
+    """A word of the interface with a capital; a row's name as it is."""
     return str(title) if isinstance(title, Model) else capfirst(str(title))
 
 
 @register.filter
 def pairs(values: Mapping[str, Any]) -> str:
     """``{"fields": ["url"], "requests": 3}`` -> ``fields url · requests 3``, without empty texts
-    and the keys that say who acted."""
+    and the keys for the actor."""
     shown = {key: value for key, value in values.items() if key not in WHO and value != ""}
     return " · ".join(f"{key.replace('_', ' ')} {in_words(value)}" for key, value in shown.items())
 

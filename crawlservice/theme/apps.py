@@ -15,5 +15,5 @@ class AdminConfig(SimpleAdminConfig):
         # One listens to login signals, the other checks settings.
         from crawlservice.accounts import logins, proxies  # noqa: F401
 
-        # The admin's name for what Django calls Authentication and Authorization.
+        # The admin's name for Django's Authentication and Authorization.
         apps.get_app_config("auth").verbose_name = _("People")

@@ -15,7 +15,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
 DEAD_LETTERS = "state__exact=error"  # as a query of the list of pages
-# What is no list of a model, by the name of its URL: its title, and the right to see it.
+# Pages that are no list of a model, by the name of its URL: its title, and the right to see it.
 PAGES = {
     "admin:index": (_("Dashboard"), ""),
     "admin:submit": (_("Submit"), "crawlservice.submit_task"),
@@ -29,13 +29,13 @@ TITLES = {"aliasrule": _("Aliases"), "group": _("Roles"), "robotsfile": "robots.
 
 
 class MenuEntry(NamedTuple):
-    """An entry of the sidebar. Its tabs are models, whose lists they are, and keys of PAGES. Lists
-    but the first are left out while they are empty, unless rows are added there. While all lists
-    of an optional entry are empty, its tabs are those of the entry before it."""
+    """An entry of the sidebar. Its tabs are models, shown as lists, and keys of PAGES. Lists but
+    the first are left out while they are empty, unless rows are added there. While all lists of an
+    optional entry are empty, the entry before it shows its tabs."""
 
     icon: str
     tabs: tuple[str, ...]
-    title: str | Promise = ""  # else that of the first tab
+    title: str | Promise = ""  # default: the first tab's
     optional: bool = False
 
 

@@ -1,4 +1,4 @@
-"""Palette: what Ctrl-K finds in the admin, and the commands that can be typed there."""
+"""Palette: the results of Ctrl-K in the admin, and the commands that can be typed there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TYPED = re.compile(r"(?:task\s+)?(?:(submit|pause|resume|cancel|retry)\s+)?(\S+)
 
 
 def search(request: HttpRequest) -> HttpResponse:
-    """The results of the theme's palette, of which the user may open each."""
+    """The results of the theme's palette that the user may open."""
     text = request.GET.get("s", "").replace("\0", "").strip()
     found = [*_found(request, text)] if text else []
     template = "unfold/helpers/command_results.html"
@@ -35,7 +35,7 @@ def search(request: HttpRequest) -> HttpResponse:
 
 
 def _found(request: HttpRequest, text: str) -> Iterator[SearchResult]:
-    """A command such as ``pause 3`` is found before what it is about: the button of the page."""
+    """A command such as ``pause 3`` is found before its object: the button of the page."""
     typed = TYPED.fullmatch(text)
     verb, name = ((typed[1] or "").lower(), typed[2]) if typed else ("", text)
     yield from _tasks(request, name, verb)

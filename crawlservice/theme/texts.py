@@ -1,5 +1,5 @@
-"""Texts of the theme, which has no Chinese translation, and Django's names for what we call roles:
-listed here so that `make messages` keeps them among ours. Nothing imports this."""
+"""Texts of the theme, which has no Chinese translation, and Django's names for roles: listed here
+so that `make messages` keeps them among ours. Nothing imports this."""
 
 from django.utils.translation import gettext_noop as _
 

@@ -40,7 +40,7 @@ class Deadline:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._what: object = None  # what is waited for
+        self._what: object = None  # subject of the wait
         self._since = 0.0
         self._sent = 0
 

@@ -1,4 +1,4 @@
-"""The page of one alert: what is the matter, who was notified, and what can be done about it."""
+"""The page of one alert: its problem, the people notified, and the actions on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of alerts in the admin: who is notified of what, and when."""
+"""Rules of alerts in the admin: recipients, conditions and times."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ class RuleAdmin(Owner, Journaled):
         self.message_user(request, _("The rule was made."), messages.SUCCESS)
         return HttpResponseRedirect(place)
 
-    # -- what is shown ----------------------------------------------------------------------------
+    # -- columns ----------------------------------------------------------------------------------
 
     @admin.display(description=_("what"))
     def what(self, rule: AlertRule) -> str:

@@ -1,4 +1,4 @@
-"""Exports in the admin: how far each is, what is wrong with it, and its definition."""
+"""Exports in the admin: the progress, the problems and the definition of each."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class ExportAdmin(DeclaredLookups):
         return super().get_form(request, obj, change, **{**kwargs, "fields": []})
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """What a file defines is changed there."""
+        """Exports that a file defines are changed in the file."""
         may: bool = super().has_change_permission(request, obj)
         return may and not (obj is not None and obj.from_file and obj.listed)
 
@@ -173,7 +173,7 @@ class ExportAdmin(DeclaredLookups):
         """To the page on which its target can be tried."""
         return HttpResponseRedirect(reverse("admin:crawlservice_export_control", args=[obj.pk]))
 
-    # -- what is shown ----------------------------------------------------------------------------
+    # -- columns ----------------------------------------------------------------------------------
 
     state = column(lambda export: badge(*STATES[state_of(export)]), _("state"))
 

@@ -1,5 +1,5 @@
-"""The form of an export: one field for each part of its definition, those of the chosen kind of
-target shown."""
+"""The form of an export: one field for each part of its definition; of the kinds of targets, only
+the chosen kind's are shown."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ CONDITIONS = {part.name: f"kind == '{part.kind}'" for part in PARTS}
 
 
 class ExportForm(forms.ModelForm):
-    """``definition`` is what was entered, if it is valid."""
+    """``definition`` is the definition that was entered, if it is valid."""
 
     name = forms.CharField(label=_("Name"), widget=UnfoldAdminTextInputWidget())
     what = forms.ChoiceField(

@@ -1,5 +1,5 @@
-"""Row deliveries in the admin: model items on their way to other databases, and what was refused
-there."""
+"""Row deliveries in the admin: model items on their way to other databases, and the rows that those
+refused."""
 
 from __future__ import annotations
 

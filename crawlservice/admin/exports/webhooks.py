@@ -64,7 +64,8 @@ class WebhookForm(forms.ModelForm):
         return given.shown
 
     def _restored(self, given: Address) -> Address:
-        """With what is stored for the masks. They are sent to no other host."""
+        """The address with the stored values in place of its masks. They are sent to no other
+        host."""
         before = parsed(self.initial.get("url", ""))
         if _origin(given.url) != _origin(before.url):
             raise forms.ValidationError(
@@ -134,7 +135,7 @@ class WebhookAdmin(Owner):
         for name in names:
             record("delete webhook", **by(request), webhook=name)
 
-    # -- what is shown ----------------------------------------------------------------------------
+    # -- columns ----------------------------------------------------------------------------------
 
     @admin.display(description=_("events"))
     def wants(self, webhook: Webhook) -> str:

@@ -1,4 +1,4 @@
-"""The page of one host: its state now, what was fetched of it, and orders for it."""
+"""The page of one host: its state now, its latest pages, and orders for it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ TONES = {"2": "good", "3": "primary", "4": "warn", "5": "bad"}  # by the first d
 
 
 class HostDecision(NamedTuple):
-    """What an operator can decide. ``do`` gets the name, who decides, and the valid form."""
+    """A decision that operators can make. ``do`` gets the host's name, the operator, and the valid
+    form."""
 
     verb: str
     text: str | Promise
@@ -97,7 +98,7 @@ def urls(site: AdminSite) -> list[URLPattern]:
 
 
 def may_order(user: AbstractUser | AnonymousUser) -> bool:
-    """Whether the user may decide about hosts: who may control the tasks of others."""
+    """Whether the user may decide about hosts: the right to control the tasks of others."""
     return user.has_perm("crawlservice.steer_task")
 
 
@@ -198,7 +199,7 @@ def _now(request: HttpRequest, host: Host) -> dict[str, Any]:
 
 
 def _proxies(request: HttpRequest, host: Host, now: HostNow) -> dict[str, Any]:
-    """The proxies that are used at it, and what waits for one."""
+    """The proxies used at the host, and the requests that wait for one."""
     if not now.live or not request.user.has_perm("crawlservice.view_proxy"):
         return {}
     try:
@@ -211,7 +212,7 @@ def _proxies(request: HttpRequest, host: Host, now: HostNow) -> dict[str, Any]:
 
 
 def _buttons(now: HostNow) -> list[HostDecision]:
-    """Those that change something."""
+    """The decisions that would change something."""
     wanted = {
         "pause": not now.host.paused,
         "resume": now.host.paused

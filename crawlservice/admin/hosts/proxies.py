@@ -132,7 +132,7 @@ class ProxyAdmin(Journaled, DeclaredLookups):
 
     @admin.display(description=_("hosts"))
     def hosts(self, row: Proxy) -> SafeString | str:
-        """Those where it was used within a day, with what holds it up there."""
+        """The hosts where it was used within a day, with the reason and end of a rest there."""
         try:
             found, now = hosts_of(row.pk), clock.now().timestamp()
         except (RedisError, CrawlframeError):

@@ -1,4 +1,4 @@
-"""robots.txt in the admin: what is known of each origin's, and since when it cannot be read."""
+"""robots.txt in the admin: the known file of each origin, and since when it cannot be read."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def cluster(request: HttpRequest) -> dict[int, Node] | None:
 
 
 def node_of(life: Generation) -> Node | None:
-    """What the cluster knows of this life; None if it has ended or Redis is unreachable."""
+    """The node of this life; None if it has ended or Redis is unreachable."""
     if not hasattr(life, "known"):
         life.known = nodes.by_generation()  # type: ignore[attr-defined]
     known: dict[int, Node] | None = life.known  # type: ignore[attr-defined]

@@ -1,5 +1,5 @@
-"""The page of one kept page: what the site sent, in source and in a frame without network, its
-headers and pictures, and what its callback would yield today."""
+"""The page of one kept page: its source, a frame without network, its headers and pictures, and the
+items that its callback would yield today."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def body(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 def ask(request: HttpRequest, pk: int) -> HttpResponse:
-    """Asks a node what the callback would yield today."""
+    """Asks a node for the items that the callback would yield today."""
     row = _seen(request, pk)
     try:
         order = page_trial.ask(row)

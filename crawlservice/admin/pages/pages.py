@@ -1,5 +1,5 @@
-"""Kept pages in the admin: what sites sent. Who may see the list may not yet see their contents,
-which may hold data of persons."""
+"""Kept pages in the admin: copies of answers of sites. The right to see the list does not include
+their contents, which may hold data of persons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The page on which the kept pages of a task are parsed again, and what is shown of such a task."""
+"""The page on which the kept pages of a task are parsed again, and the part about it on the page of
+such a task."""
 
 from __future__ import annotations
 
@@ -140,7 +141,7 @@ def _submit(request: HttpRequest, wanted: WantedPages) -> Task:
 
 
 def shown(task: Task) -> dict[str, Any]:
-    """What the page of a task that parses kept pages shows; nothing for another one."""
+    """The values for the page of a task that parses kept pages; {} for other tasks."""
     parsed = reparse.reparse_of(task)
     if parsed is None:
         return {}

@@ -57,8 +57,7 @@ def filled_in(info: SpiderInfo, cleaned: dict[str, Any]) -> dict[str, str]:
 
 
 def is_untouched(form: forms.BaseForm, name: str, before: Any) -> bool:
-    """Whether the field of an argument was sent as it was shown; that of a secret is shown
-    empty."""
+    """Whether the field of an argument was sent as it was shown; a secret is shown empty."""
     field = form.fields.get(PREFIX + name)
     if field is None:
         return False
@@ -97,9 +96,9 @@ def show(field: forms.Field, value: Any) -> None:
 
 
 def input_field(schema: Schema, root: Schema, required: bool) -> forms.Field:
-    """The field in which a value of this JSON schema is entered, as text."""
+    """The form field for a value of this JSON schema, entered as text."""
     own = schema.get("default")
-    if takes_secrets(schema, root):  # a page must not even repeat what was typed
+    if takes_secrets(schema, root):  # a page must not even repeat the typed text
         secret = UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"})
         return forms.CharField(widget=secret, required=required, strip=False)
     kind = _plain(schema, root)

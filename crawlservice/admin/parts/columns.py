@@ -41,8 +41,8 @@ def moment_of(text: object) -> datetime | None:
 
 
 class Owner(DeclaredLookups):
-    """Deleting a row deletes the rows it owns, though nobody may delete those by themselves. They
-    are counted, not listed: there may be a million."""
+    """Deleting a row deletes the rows it owns, though none may delete the latter alone. The deleted
+    rows are counted, not listed: there may be a million."""
 
     def get_deleted_objects(self, objs: Iterable[Any], request: HttpRequest) -> Any:
         going = list(objs)

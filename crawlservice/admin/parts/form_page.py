@@ -39,8 +39,8 @@ def form_page(
     act: Callable[[], Model | None],
     **texts: Any,
 ) -> HttpResponse:
-    """Calls ``act`` when a valid form is posted, and leads to the page of the row that it returns,
-    or to that of ``row``. A CrawlframeError is shown in the form, at its ``field`` if it has one;
+    """Calls ``act`` when a valid form is posted, and redirects to the page of the row that it
+    returns, or of ``row``. A CrawlframeError is shown in the form, at its ``field`` if it has one;
     RedisNotUpdated is a warning. ``texts`` of the template: heading, text, note, button, icon."""
     opts = row._meta
     place = f"admin:{opts.app_label}_{opts.model_name}_change"

@@ -40,7 +40,7 @@ class DeclaredList(ChangeList):
             raise IncorrectLookupParameters(error) from error
 
     def get_filters(self, request: HttpRequest) -> Any:
-        """Each filter removes its parameters; those that remain were not declared."""
+        """Each filter removes its parameters; the remaining ones were not declared."""
         found = super().get_filters(request)
         if left := found[2]:
             raise IncorrectLookupParameters(", ".join(left))
@@ -73,7 +73,7 @@ class DeclaredLookups(ModelAdmin):
         return {}
 
     def form_context(self, request: HttpRequest, pk: str | None) -> dict[str, Any]:
-        """What the template of the form gets besides; ``pk`` is None for a new row."""
+        """Further values for the template of the form; ``pk`` is None for a new row."""
         return {}
 
     def changeform_view(

@@ -18,7 +18,7 @@ class RowPage(Protocol):
     """A module that makes the page of a row."""
 
     def urls(self, site: AdminSite) -> list[URLPattern]:
-        """What belongs to the page, such as its live parts and its forms."""
+        """Further URLs of the page, such as its live parts and its forms."""
 
     def page(self, site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
         """The page, for a user who may see the rows."""
@@ -48,7 +48,7 @@ class Journaled(ModelAdmin):
     """Mixin, listed before unfold's ModelAdmin. The journal replaces Django's own log."""
 
     def details(self, row: Any) -> dict[str, Any]:
-        """What the journal records of a row besides its name."""
+        """Details of a row for the journal, besides its name."""
         return {}
 
     def log_addition(self, request: HttpRequest, object: Any, message: Any) -> None:  # type: ignore[override]

@@ -1,4 +1,4 @@
-"""What all lists of the admin share: read-only, nothing counted, the newest rows first."""
+"""Base of all lists of the admin: read-only, nothing counted, the newest rows first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from crawlservice.display import label_chips, moment
 
 
 class ReadOnly(DeclaredLookups):
-    """Shows rows. Only nodes write the ledger and what follows from it."""
+    """A list without editing: only nodes write the ledger and its derived rows."""
 
     show_full_result_count = False
     list_per_page = 50

@@ -43,8 +43,8 @@ class RecentTask(admin.SimpleListFilter):
 
 
 class RecentSpider(admin.SimpleListFilter):
-    """Spiders of the latest tasks; ``?spider=shop`` takes any. Pages and items: only those of the
-    spider's latest TASKS tasks."""
+    """Spiders of the latest tasks; ``?spider=shop`` takes any. Of pages and items, only the
+    spider's latest TASKS tasks are searched."""
 
     title = _("spider")
     parameter_name = "spider"
@@ -64,7 +64,7 @@ class RecentSpider(admin.SimpleListFilter):
 
 class RecentLabel(admin.SimpleListFilter):
     """Labels of the latest tasks; ``?label=domain=news`` takes any. Rows of tasks with a label are
-    found by the list (KeysetList), which knows in which order that is fast."""
+    found by the list (KeysetList), which knows the fast order."""
 
     title = _("label")
     parameter_name = "label"

@@ -17,7 +17,7 @@ from crawlservice.display import task_link
 from crawlservice.tasks.results.task_rows import first_of_latest, of_task
 
 SEARCHED_ROWS = 100_000  # latest rows that match the filters
-SEARCHED_LABELLED = 20_000  # latest rows of all tasks, of which those with a label are meant
+SEARCHED_LABELLED = 20_000  # latest rows of all tasks that are searched for a label
 URL_CHARS = 150  # characters of a URL in the list
 
 

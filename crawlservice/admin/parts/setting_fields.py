@@ -1,4 +1,4 @@
-"""The fields of a form in which settings are entered that a task has instead of its spider's.
+"""Form fields for the settings of a task, which replace its spider's.
 
 Widgets in which spiders are typed. They offer the known ones, which the browser asks for by
 itself: a page neither waits for Redis nor fails without it.
@@ -28,7 +28,7 @@ from crawlservice.tasks.arguments.spider_arguments import accepted
 from crawlservice.tasks.labels import BadLabel, parse_all
 
 NAMES = "admin/crawlservice/_spider_names.html"
-SETTING = "setting-"  # precedes the name of a setting in that of its field
+SETTING = "setting-"  # precedes the name of a setting in the name of its field
 
 
 def setting_fields(
@@ -59,7 +59,7 @@ def setting_fields(
 
 
 def read_settings(cleaned: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The settings that were filled in, and what cannot be read, by name."""
+    """Returns the settings that were filled in, and the unreadable texts, by name."""
     given, wrong = {}, {}
     for field, text in cleaned.items():
         if field.startswith(SETTING) and text not in ("", None):
@@ -74,7 +74,7 @@ def read_settings(cleaned: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
 def clean_settings(
     form: forms.BaseForm, info: SpiderInfo, cleaned: Mapping[str, Any], user: User | None = None
 ) -> dict[str, Any]:
-    """The settings that were filled in; what is wrong with them becomes errors of the form."""
+    """The settings that were filled in; their mistakes become errors of the form."""
     given, wrong = read_settings(cleaned)
     for name, problem in (wrong or overrides.problems(info, given, user)).items():
         form.add_error(SETTING + name if name else None, problem)

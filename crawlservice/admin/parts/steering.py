@@ -1,4 +1,4 @@
-"""Actions on tasks from the admin: who may do them; each is recorded in the journal."""
+"""Actions on tasks from the admin: their rights; each is recorded in the journal."""
 
 from __future__ import annotations
 

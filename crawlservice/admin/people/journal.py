@@ -1,4 +1,4 @@
-"""The journal in the admin, read-only: who did what, when, and from where."""
+"""The journal in the admin, read-only: user, action, time and address."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ USERS = 100  # users offered as choices; ?user=7 accepts any
 
 @register.filter("verb")
 def verb_text(verb: str) -> str:
-    """The action in the reader's language: "login", or "add" with what was added."""
+    """The action in the reader's language: "login", or "add" with its object."""
     words = verb.replace("_", " ")
     if words in VERBS:
         return str(VERBS[words])

@@ -27,7 +27,7 @@ from crawlservice.display import laid_out
 
 
 class WithRole(forms.ModelForm):
-    """The user's role: one of those that the editing user may give. Nobody changes their own."""
+    """The user's role: one that the editing user may give. Users cannot change their own."""
 
     actor: User
 
@@ -87,7 +87,7 @@ ABILITIES = {
     "view": _("Can view {things}"),
 }
 
-admin.site.unregister([User, Group])  # what django.contrib.auth.admin has registered
+admin.site.unregister([User, Group])  # as django.contrib.auth.admin registered them
 
 
 @admin.register(User)
@@ -106,7 +106,7 @@ class UserAdmin(Journaled, Owner, DjangoUserAdmin, ModelAdmin):
     readonly_fields = ("last_login", "date_joined")
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Only a superuser decides who keeps credentials."""
+        """Only a superuser appoints keepers of credentials."""
         found = super().get_fieldsets(request, obj)
         if not request.user.is_superuser:
             return found

@@ -1,4 +1,4 @@
-"""Tokens in the admin: users see their own, those who manage users see all."""
+"""Tokens in the admin: users see their own, managers of users see all."""
 
 from __future__ import annotations
 
@@ -144,6 +144,6 @@ class TokenAdmin(DeclaredLookups):
 
 
 def _user(request: HttpRequest) -> User:
-    """The logged-in user; nobody else reaches the admin."""
+    """The logged-in user; the admin requires one."""
     assert isinstance(request.user, User)
     return request.user

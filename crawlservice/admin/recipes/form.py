@@ -107,7 +107,7 @@ class RuleRow(RecipeRow):
 
 
 class ArgumentRow(RecipeRow):
-    """What is asked for each time that the spider is run."""
+    """The question for one argument, asked at each run of the spider."""
 
     name = _text(_("name"))
     type = _choice(_("type"), TYPES)
@@ -327,7 +327,7 @@ def _each_line(text: str) -> list[str]:
 
 
 def _value(text: str) -> Any:
-    """What was typed, as a number, truth value or list if it is one."""
+    """The typed text as a number, truth value or list if it is one."""
     try:
         value = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What was typed into the form of a recipe, as a recipe; mistakes are noted where they are."""
+"""Input of a recipe's form, made a recipe; mistakes are noted at their fields."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ class RecipeAdmin(Owner):
     # -- trying -----------------------------------------------------------------------------------
 
     def trial(self, request: HttpRequest) -> HttpResponse:
-        """A fragment: what the recipe in the form finds on a page."""
+        """A fragment: the values that the recipe in the form finds on a page."""
         if not (self.has_add_permission(request) or self.has_change_permission(request)):
             raise PermissionDenied
         posted = request.POST.copy()
@@ -192,7 +192,7 @@ class RecipeAdmin(Owner):
     # -- versions ---------------------------------------------------------------------------------
 
     def version_page(self, request: HttpRequest, pk: int, number: int) -> HttpResponse:
-        """What a version changed; a POST makes it the newest again."""
+        """The changes of a version; a POST makes it the newest again."""
         recipe = get_object_or_404(Recipe, pk=pk)
         if not self.has_view_or_change_permission(request, recipe):
             raise PermissionDenied

@@ -157,7 +157,7 @@ class ScheduleAdmin(Owner):
         for name in names:
             record("delete schedule", **by(request), schedule=name)
 
-    # -- what is shown ----------------------------------------------------------------------------
+    # -- columns ----------------------------------------------------------------------------------
 
     @admin.display(description=_("when"))
     def when(self, schedule: Schedule) -> str:

@@ -1,4 +1,4 @@
-"""Rules of aliases in the admin: by which URLs are one page, with examples and counts."""
+"""Rules of aliases in the admin: each makes several URLs one page; with examples and counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TONES = {
 
 
 def _pairs(pairs: list[list[str]]) -> SafeString | str:
-    """As text: nobody is led to what a site wrote."""
+    """As text: links that a site wrote are not followed from here."""
     return format_html_join(mark_safe("<br>"), "{}<br>&nbsp;= {}", pairs) or "-"
 
 

@@ -61,8 +61,8 @@ def urls(site: AdminSite) -> list[URLPattern]:
 
 
 def may_switch(request: HttpRequest) -> bool:
-    """Whether the user may change what holds for all tasks of a spider: who may control the tasks
-    of others."""
+    """Whether the user may change settings for all tasks of a spider: the right to control the
+    tasks of others."""
     return request.user.has_perm("crawlservice.steer_task")
 
 
@@ -134,7 +134,7 @@ def _switch(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _waits(tasks: Iterable[Task]) -> dict[int, str]:
-    """Why nothing of a task is fetched now, by its number, for tasks of which that is so."""
+    """Reason for waiting, by number of the task; only of tasks that fetch nothing now."""
     return {known.task.pk: wait_of(known.wait) for known in read(tasks) if known.wait}
 
 

@@ -1,5 +1,5 @@
-"""The answer of a task's page: its items against the last good run, its time and what holds it up,
-and what is wrong."""
+"""The summary on a task's page: its items against the last good run, its duration, its waits, and
+its problems."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _items(progress: Progress) -> dict[str, Any]:
 
 
 def problems(request: HttpRequest, view: TaskView) -> dict[str, Any]:
-    """What is wrong, for the template, and what else has come of it."""
+    """The problems of a task, for the template, and further consequences of them."""
     task, progress = view.task, view.progress
     stats = stats_of(task.pk)
     findings = deviation.of_task(task.pk)

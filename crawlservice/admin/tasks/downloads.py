@@ -43,7 +43,7 @@ def urls(site: AdminSite) -> list[URLPattern]:
 
 
 def rows_file(request: HttpRequest, pk: int, tab: str, suffix: str) -> HttpResponseBase:
-    """What a tab shows, whatever the size of the runs."""
+    """A tab's rows as a file, whatever the size of the runs."""
     task = task_of(request, pk, "view_item")
     if f".{suffix}" not in export.FORMATS:
         raise Http404

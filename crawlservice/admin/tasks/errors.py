@@ -66,7 +66,8 @@ def urls(site: AdminSite) -> list[URLPattern]:
 
 
 def may_retry(request: HttpRequest) -> bool:
-    """Whether the user may retry the errors of many tasks: who may control those of others."""
+    """Whether the user may retry the errors of many tasks: the right to control the tasks of
+    others."""
     return request.user.has_perm("crawlservice.steer_task")
 
 
@@ -203,7 +204,7 @@ def _retry(pk: int) -> BulkRetry:
 
 
 def _text(given: Any, name: str, size: int) -> str:
-    """What was typed, in a form that databases accept."""
+    """The typed text, in a form that databases accept."""
     return clean_text(given.get(name, ""))[:size]
 
 

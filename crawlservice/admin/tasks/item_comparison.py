@@ -1,5 +1,4 @@
-"""The tab that compares the items of a task with those of another run, and what its download
-has."""
+"""The tab that compares the items of a task with those of another run, and its download."""
 
 from __future__ import annotations
 
@@ -58,5 +57,5 @@ def _parts(found: Compared) -> Iterator[tuple[str, Any, int, list[Change]]]:
 
 
 def _number(text: str) -> int | None:
-    """0, which no task has, for what is not a number."""
+    """The number that was typed; 0, which no task has, for other texts."""
     return (row_number(text) or 0) if text else None

@@ -1,5 +1,5 @@
-"""The tab that shows the items of a task as a table, and what its download has. All of its state
-is in the URL."""
+"""The tab that shows the items of a task as a table, and its download. All of its state is in the
+URL."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ WORDS = (
     ("min", _("is at least")),
     ("max", _("is at most")),
 )
-PICTURES = ("image/jpeg", "image/png")  # that are shown: what else sites send may be harmful
+PICTURES = ("image/jpeg", "image/png")  # that are shown: other contents may be harmful
 
 
 class ItemTableView(NamedTuple):
-    """What the URL says. ``problems``: what it says and cannot be applied."""
+    """Parameters of the URL. ``problems``: parameters that cannot be applied."""
 
     filters: list[ItemFilter]
     chosen: list[str]
@@ -74,7 +74,7 @@ class ItemTableView(NamedTuple):
         return cls(filters, given.getlist("column"), given.get("sort", ""), page, before, problems)
 
     def query(self, **changed: Any) -> str:
-        """The query string of this view with other values. Another view begins at its first
+        """The query string of this view with other values. A changed view starts at its first
         page."""
         now = self._replace(**({"page": 1} | changed))
         words: list[tuple[str, Any]] = []
@@ -197,8 +197,8 @@ def _turns(view: ItemTableView, window: Window, number: int, pages: int) -> dict
 
 
 def chosen_rows(request: HttpRequest, task: Task) -> Callable[[], Iterator[list[Any]]]:
-    """The items that the filters mean, with the chosen columns; sorted, those that were looked at,
-    otherwise all of the task. Raises BadItemFilter."""
+    """The items that the filters mean, with the chosen columns; a sorted view has the rows of its
+    window, others all rows of the task. Raises BadItemFilter."""
     view = ItemTableView.of(request.GET)
     if view.problems:
         raise BadItemFilter(view.problems[0])

@@ -107,7 +107,7 @@ def _show(site: AdminSite, tab: Tab, request: HttpRequest, pk: int | str) -> Htt
 
 
 def _show_part(tab: Tab, request: HttpRequest, pk: int) -> HttpResponse:
-    """The fragment with what a tab shows."""
+    """A tab as a fragment of the page."""
     view = TaskView(task_of(request, pk, tab.permission))
     context = {"task": view.task, **tab.shown(request, view)}
     status = 200 if context.get("lives") else STOP
@@ -144,7 +144,7 @@ def act(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
 
 @require_POST
 def accept(request: HttpRequest, pk: int) -> HttpResponse:
-    """Accepts the findings of a task: from it on, this is what is usual."""
+    """Accepts the findings of a task: from it on, its values count as usual."""
     task = task_of(request, pk)
     if not may_steer(request.user, task):
         raise PermissionDenied

@@ -1,5 +1,5 @@
-"""The page of one request that ended: what was sent and received, its outcome, the files that it
-has saved, and its retry."""
+"""The page of one request that ended: its exchange with the site, its outcome, its saved files, and
+its retry."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def picture(request: HttpRequest, pk: int, sha256: str) -> HttpResponseBase:
 
 
 def picture_of(rows: QuerySet[PageFile], sha256: str) -> HttpResponseBase:
-    """Raises Http404, also for what is no picture."""
+    """Raises Http404, also for a file that is no picture."""
     try:
         shown = download.picture(get_object_or_404(rows.select_related("file"), file=sha256))
     except StoreError as error:

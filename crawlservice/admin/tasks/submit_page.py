@@ -141,9 +141,8 @@ def _submit(
 def _cloned(
     request: HttpRequest, info: SpiderInfo
 ) -> tuple[dict[str, Any], int, dict[str, Any], dict[str, str]]:
-    """Arguments, priority, settings and labels that are filled in: those of the task to be cloned.
-    Its secrets are only for the user who entered them: with other arguments, they could be sent
-    anywhere."""
+    """Initial arguments, priority, settings and labels, from the task to be cloned. Its secrets are
+    only for the user that entered them: with other arguments, they could be sent anywhere."""
     number = request.GET.get("clone", "")
     if not re.fullmatch(r"\d{1,18}", number) or not request.user.has_perm(VIEW):
         return {}, 0, {}, {}
@@ -157,9 +156,9 @@ def _cloned(
 
 
 class SubmitForm(forms.Form):
-    """``given`` are the arguments that were filled in, as text: those that differ from the spider's
-    defaults, and the secrets of ``arguments`` whose fields were left as they were. ``settings`` are
-    those of the task."""
+    """``given`` are the arguments that were filled in, as text: values other than the spider's
+    defaults, and the secrets of ``arguments`` whose fields were left as they were. ``settings``: of
+    the task."""
 
     def __init__(
         self,
@@ -172,7 +171,7 @@ class SubmitForm(forms.Form):
         labels: dict[str, str] | None = None,
     ) -> None:
         """``arguments``, ``priority``, ``settings`` and ``labels`` are the initial values; secrets
-        are not shown. ``user``: who submits it."""
+        are not shown. ``user``: the submitter."""
         super().__init__(data)
         self.info = info
         self.given: dict[str, Any] = {}

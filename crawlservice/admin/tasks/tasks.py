@@ -88,7 +88,7 @@ Status = filter_by(  # by state or outcome: the one word that is shown
 
 
 class Rounds(admin.SimpleListFilter):
-    """The rounds of watches are left out, unless they, or those of one watch, are asked for."""
+    """Rounds of watches are left out, unless all rounds, or a watch's, are asked for."""
 
     title = _("rounds of watches")
     parameter_name = "watch"
@@ -193,7 +193,7 @@ class TaskAdmin(OwnPage):
         progress = _progress_of(task)
         return f"{progress.worked / progress.age:,.1f}" if progress.age else "-"
 
-    # Ended tasks can be deleted; nobody edits any.
+    # Ended tasks can be deleted; none can be edited.
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return request.user.has_perm("crawlservice.delete_task")
 

@@ -1,5 +1,5 @@
-"""The page of one watch: its numbers, its pages with their next visits, its days, and what may be
-done with it."""
+"""The page of one watch: its numbers, its pages with their next visits, its days, and its
+actions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ STATES = {"running": "good", "paused": "warn", "ended": "muted"}
 
 
 class BudgetForm(forms.Form):
-    """Requests per day, in place of what the spider says."""
+    """Requests per day, in place of the spider's setting."""
 
     budget = forms.FloatField(
         label=_("Budget"),
@@ -100,7 +100,7 @@ class BeginForm(BudgetForm):
 
 
 class WatchDecision(NamedTuple):
-    """What may be done with a watch. ``do`` gets its number and the valid form."""
+    """An action on a watch. ``do`` gets its number and the valid form."""
 
     verb: str
     text: str | Promise
@@ -170,7 +170,7 @@ def now(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 def chart(request: HttpRequest, pk: int) -> HttpResponse:
-    """What it did each day, as charts.js reads it."""
+    """The days of a watch, in the form that charts.js reads."""
     days = days_of(_watch(pk))
     noon = [datetime.combine(day.day, time(12), UTC) for day in days]
     points = {

@@ -65,7 +65,7 @@ class WatchAdmin(OwnPage):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Begins to watch a spider."""
+        """Starts to watch a spider."""
         if not may_submit(request.user):
             raise PermissionDenied
         infos = {}

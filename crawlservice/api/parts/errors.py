@@ -178,7 +178,7 @@ def _unknown(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 def handle(api: NinjaAPI) -> None:
-    """Turns every exception of a request into an error of the one form."""
+    """Makes every exception of a request an error of the one form."""
     ours: Iterable[tuple[type[Exception], Callable[[HttpRequest, Any], HttpResponse]]] = (
         (Exception, _unknown),
         *((kind, _known) for kind, *_ in KINDS),

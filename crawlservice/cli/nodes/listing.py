@@ -1,4 +1,4 @@
-"""node list, node check, node forget: the nodes, the code each runs, and what it refused."""
+"""node list, node check, node forget: the nodes, the code of each, and the code it refused."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def listing(nodes: list[Node]) -> Listing[Node]:
 
 
 def problems(nodes: list[Node]) -> list[tuple[str, str]]:
-    """What was refused or does not load, each listed once for all nodes that have it: (title, text
+    """Code that nodes refused or that does not load, listed once for all its nodes: (title, text
     with file, line and traceback)."""
     found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for node in nodes:

@@ -84,7 +84,7 @@ class RollOut(ServiceCommand):
         self.done(told, f"node rollout {former} --back")
 
     def _new_run(self, options: dict[str, Any], view: NodesView) -> RolloutRun:
-        """Raises ArgumentError, and what ``prepare`` raises."""
+        """Raises ArgumentError, and the errors of ``prepare``."""
         if not options["revision"]:
             raise ArgumentError("name the revision to roll out, or ask for --status")
         if options["pages"] is not None and not options["canary"]:

@@ -17,7 +17,7 @@ from crawlservice.cli.grammar import VERBS, WORDS
 
 MAX_AGE = 20.0  # seconds after which names are collected again, for the next press of the key
 COLLECTOR = "crawlservice.cli.shells.names"
-# Kind of name by word, or word and verb; that of the noun holds for its other verbs.
+# Kind of name by word, or word and verb; the noun's kind holds for its other verbs.
 KINDS = {
     "crawl": "spiders",
     "submit": "spiders",
@@ -91,7 +91,7 @@ def names_of(kind: str) -> dict[str, str]:
 
 
 def project() -> Path | None:
-    """The folder of the project: that of the manage.py which is typed, or the nearest one."""
+    """The folder of the project: the one of the typed manage.py, or the nearest."""
     typed = Path(sys.argv[0]).absolute()
     here = Path.cwd()
     places = [typed.parent] if typed.name == "manage.py" else [here, *here.parents]

@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def collected() -> dict[str, dict[str, str]]:
-    """Names by kind, with what they are. A database that is away or empty has none."""
+    """Names by kind, each with its description. A database that is away or empty has none."""
     from django.db import DatabaseError
 
     from crawlservice.connections.database import is_there

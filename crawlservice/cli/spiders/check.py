@@ -1,4 +1,4 @@
-"""SpiderCheck: imports all spiders and shows what they take, or why they do not load."""
+"""SpiderCheck: imports all spiders and shows their arguments, or the errors of their code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SpiderCheck:
-    """Loads the spiders and says to ``command`` what is wrong with them."""
+    """Loads the spiders and prints their problems with ``command``."""
 
     def __init__(self, command: ServiceCommand) -> None:
         self._command = command
@@ -55,8 +55,9 @@ class SpiderCheck:
         return broken
 
     def scrapy(self, path: Path) -> None:
-        """Says of each spider of a Scrapy project whether it runs, what is ignored, and what cannot
-        work, with the reason. Raises CommandError if one cannot run or does not load."""
+        """Prints for each spider of a Scrapy project whether it runs, its ignored parts, and the
+        parts that cannot work, with the reason. Raises CommandError if one cannot run or does not
+        load."""
         scrapy_project(str(path))
         from crawlframe.scrapy.project import spiders_of
 

@@ -102,13 +102,13 @@ def _pages(text: str) -> int:
 
 
 class NotRecorded(CrawlframeError):
-    """Nothing was recorded; what was there before is unchanged."""
+    """Nothing was recorded; earlier recordings are unchanged."""
 
 
 @dataclass
 class PageRecorder:
-    """``arguments`` are text, as typed; without any, those of an earlier recording are used.
-    ``pause``: seconds between two requests to one host, for a spider with the delay "auto"."""
+    """``arguments`` are text, as typed; without any, an earlier recording's are used. ``pause``:
+    seconds between two requests to one host, for a spider with the delay "auto"."""
 
     settings: Settings
     named: NamedSpider
@@ -215,7 +215,7 @@ class PageRecorder:
 
 
 def changes(before: Recording, now: Recording) -> list[str]:
-    """Returns what differs between two recordings of one spider, page by page."""
+    """Returns the differences between two recordings of one spider, page by page."""
     lines = []
     for name in dict.fromkeys([*before.pages, *now.pages]):
         if name not in now.pages:
@@ -231,7 +231,7 @@ def changes(before: Recording, now: Recording) -> list[str]:
 
 
 def _outcome(visit: RecordedVisit) -> str:
-    """What a visit led to, in a line."""
+    """The outcome of a visit, in a line."""
     if visit.refused:
         return f"{visit.url}: not recorded: {visit.refused}"
     if visit.raised is not None:

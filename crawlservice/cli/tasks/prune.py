@@ -57,7 +57,7 @@ class PruneTasks(ServiceCommand):
             raise CommandError("nothing was deleted")
 
     def _held(self, group: Collection[int]) -> Collection[int]:
-        """Those that exports still need; says so."""
+        """The tasks that exports still need; prints them."""
         found = held(group)
         for task, names in found.items():
             self.stdout.write(

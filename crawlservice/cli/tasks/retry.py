@@ -1,4 +1,4 @@
-"""task retry: runs failed requests again: those of a task, or of a spider over its tasks."""
+"""task retry: runs failed requests of a task, or of all tasks of a spider, again."""
 
 from __future__ import annotations
 

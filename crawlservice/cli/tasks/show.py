@@ -21,7 +21,7 @@ from crawlservice.tasks.stored_limits import limits_as_written
 from crawlservice.tasks.submit import get_task
 
 LOOK_SECONDS = 0.5  # seconds between two looks
-LATE_SECONDS = 2.5  # seconds after the end of a task, in which the last lines arrive
+LATE_SECONDS = 2.5  # seconds after the end of a task within which its last lines arrive
 Write = Callable[[str], None]
 
 
@@ -116,7 +116,7 @@ def read_delay(text: str) -> Delay:
 
 
 def print_log(task: int, level: str, write: Write, after: int | None = None) -> int | None:
-    """Writes the lines after the one with this number. Returns the number of the last one."""
+    """Writes the lines after this number. Returns the number of the last line."""
     if after is None and (dropped := log.dropped(task)):
         write(f"({dropped:,} older lines were dropped)")
     for line in log.lines_of(task, level, after).iterator():

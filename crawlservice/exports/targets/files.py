@@ -55,10 +55,9 @@ COLUMNS = 2_000  # most columns of CSV and Parquet files
 
 
 class FilesTarget(Target):
-    """Files, each of which appears when it is complete. `url` is a directory below
-    CRAWLFRAME_EXPORT_DIR of the nodes, `s3://bucket/prefix` or `sftp://user@host/directory`.
-    `secret` is the secret key of S3 or the password of SFTP; without it, the credentials of the
-    node's machine are used."""
+    """Files that appear only when complete. `url` is a directory below CRAWLFRAME_EXPORT_DIR of the
+    nodes, `s3://bucket/prefix` or `sftp://user@host/directory`. `secret` is the secret key of S3 or
+    the password of SFTP; without it, the credentials of the node's machine are used."""
 
     SECRETS = ("url", "secret", "private_key")
 

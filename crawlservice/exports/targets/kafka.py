@@ -90,7 +90,7 @@ class KafkaWriter:
         group = f"{GROUP}.{self._installation}.{name.series}"
         consumer = Consumer({**self._options(), "group.id": group, "enable.auto.commit": False})
         try:
-            # First: it ends what another node may have left open, and that node's producer.
+            # First: it ends a transaction that another node left open, and that node's producer.
             producer = self._ready(name)
             (known,) = consumer.committed([TopicPartition(self._target.topic, 0)], TIMEOUT)
             # A topic that is missing is made by the first message, if the cluster allows it.

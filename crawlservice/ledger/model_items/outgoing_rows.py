@@ -115,7 +115,7 @@ def _add(values: dict[str, Any], field: Any, instance: Any, on: Iterable[str]) -
         values[field.name] = _json(field, value, instance)
     except Exception as error:  # a field of the author's may raise anything
         raise RowRefused(f"{name}: {reason_of(error)}") from None
-    # What would be refused there is refused here, where it ends the page.
+    # Values that the table would refuse are refused here, where they end the page.
     if value is None and not field.null and not _made_there(field):
         raise RowRefused(f"{name}: it has no value")
     if value is None and field.name in on:

@@ -1,9 +1,9 @@
 """Replacement: items of kept pages that were parsed again replace the items of the requests that
 brought the pages, in the transaction of the rows of the parse.
 
-The rows of the tasks are locked first and those of the requests then, each in their order, as a
-retry does: of a retry and a replacement one is first, and the other finds its rows. A dry run does
-the same and rolls it back, so that it finds the same differences."""
+Locks the rows of the tasks, then the rows of the requests, each in their order, as a retry does: of
+a retry and a replacement one is first, and the other finds its rows. A dry run does the same and
+rolls it back, so that it finds the same differences."""
 
 from __future__ import annotations
 
@@ -133,13 +133,13 @@ def _apart(outcomes: list[Outcome]) -> Iterable[list[Outcome]]:
 
 
 def _replaced(outcomes: Sequence[Outcome], dry_run: bool) -> list[ParsedPage]:
-    """Those of different requests. Returns what is to be recorded of them."""
+    """Replaces the items of different requests. Returns the pages to be recorded."""
     found = _compared(outcomes)
     if not any(one.replaces for one in found):
         return [one.row() for one in found if one.source.links]
     with transaction.atomic():
         _lock(found)
-        found = _compared(outcomes)  # somebody may have been first
+        found = _compared(outcomes)  # another parse may have been first
         rows = [one.row() for one in found if one.replaces or one.source.links]
         _replace([one for one in found if one.replaces])
         if dry_run:
@@ -274,7 +274,7 @@ def _items(one: Parsed) -> Iterable[Item]:
 
 
 def _count(found: Sequence[Parsed]) -> None:
-    """Corrects the counters of tasks that have ended. Those of others are counted when they end."""
+    """Corrects the counters of tasks that have ended. Active tasks are counted when they end."""
     items: Counter[int] = Counter()
     repaired: Counter[int] = Counter()
     for one in found:
@@ -304,7 +304,7 @@ def _set_right(found: Sequence[Parsed]) -> None:
     KeptPage.objects.filter(rid__in=fit).exclude(reason="").update(reason="")
     unfit = [one.page.rid for one in repaired if not one.fits]
     KeptPage.objects.filter(rid__in=unfit).update(reason=ITEM)
-    # What was to be taken over for a page that does not change was of the code before.
+    # The items to take over for an unchanged page were made by the earlier code.
     signed = KeptPage.objects.filter(rid__in=[one.page.rid for one in found])
     signed.exclude(signature=None).update(signature=None, follow_ups=None)
 

@@ -1,4 +1,4 @@
-"""alert: problems that need somebody now; targets and the default rule."""
+"""alert: problems that need a person now; targets and the default rule."""
 
 from __future__ import annotations
 

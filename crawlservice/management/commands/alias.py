@@ -1,4 +1,4 @@
-"""alias: rules by which several URLs are one page."""
+"""alias: rules that make several URLs one page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""config: what each setting is, and where it comes from."""
+"""config: the value and the source of each setting."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class DeleteCredential(ServiceCommand):
 
 
 class ChangeKeys(ServiceCommand):
-    """``word``: what is done, in the journal."""
+    """``word``: the action, in the journal."""
 
     word = ""
 

@@ -1,4 +1,4 @@
-"""hosts: the hosts that are crawled, and what operators order for them."""
+"""hosts: the hosts that are crawled, and orders of operators for them."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def facts(now: HostNow) -> list[tuple[str, str]]:
 
 
 def allowed(now: HostNow) -> str:
-    """What the delay and the concurrency in force allow."""
+    """The limit that the delay and the concurrency in force give."""
     if not now.live or (now.gap is None and now.state.concurrency is None):
         return "what its tasks allow"
     kind = " (adaptive)" if now.state.gap is not None else ""

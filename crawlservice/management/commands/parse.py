@@ -1,4 +1,4 @@
-"""parse: fetches one page as a node would, and shows what a callback makes of it."""
+"""parse: fetches one page as a node would, and shows the results of a callback."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from crawlservice.tasks.arguments import spider_arguments
 from crawlservice.tasks.arguments.spider_arguments import parse_pairs
 
 KEEP_PAGE = '[{"do": "keep_page"}]'  # as --actions
-# What is between the command and the author's code.
+# Frames between the command and the author's code.
 OURS = tuple(one.__path__[0] + os.sep for one in (asyncio, crawlframe, crawlservice))
 
 
@@ -189,7 +189,7 @@ class NotParsed(CrawlframeError):
 
 @dataclass
 class PageParser:
-    """``arguments`` are text, as typed; those that the callback does not use may be missing."""
+    """``arguments`` are text, as typed; arguments that the callback does not use may be missing."""
 
     settings: Settings
     named: NamedSpider
@@ -199,10 +199,10 @@ class PageParser:
     robots: bool = False  # ask robots.txt
     identity: Identity | None = None
     pick: Callable[[str], ChosenProxy | None] = lambda choice: None
-    response: Response | None = None  # the last one that was downloaded
+    response: Response | None = None  # the latest download
 
     def parse(self, request: Request) -> Result:
-        """Returns what one try of a request leads to. Raises NotParsed, ArgumentError, and
+        """Returns the result of one try of a request. Raises NotParsed, ArgumentError, and
         SpiderError if the request does not fit the spider."""
         kind = self.named.kind
         if request.callback is None and kind.parse is Spider.parse:

@@ -103,7 +103,7 @@ class ListProxies(ServiceCommand):
         self.show_list(listing, rows, options["json"])
 
     def _at(self, name: str, as_json: bool) -> None:
-        """Those that were used at the host of late, or rest there."""
+        """The proxies that were used at the host of late, or rest there."""
         host, now = check_name(name), clock.now().timestamp()
         urls = dict(Proxy.objects.order_by("url", "pk").values_list("pk", "url"))
         use = frontier().proxies.use(urls)

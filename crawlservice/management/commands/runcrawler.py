@@ -53,7 +53,7 @@ class Command(ServiceCommand):
         given = {name: options[name] for name in ("workers", "concurrency", "node")}
         settings = replace(Settings.from_env(**given), var_dir=django_settings.VAR_DIR)
         logs.configure(settings.log_level, settings.node)
-        with suppress(DatabaseError):  # what a master waits for
+        with suppress(DatabaseError):  # a master waits for the database itself
             bot_keys.check()
         connections.close_all()
         if options["supervised"] is None or options["first"]:

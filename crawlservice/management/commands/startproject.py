@@ -66,8 +66,8 @@ class NewProjectError(CrawlframeError):
 
 
 def write_project(folder: Path, name: str, *, deploy: bool = False) -> None:
-    """Makes a project in ``folder``, which must be new or empty; with ``deploy``, also what its
-    servers need. Raises NewProjectError."""
+    """Makes a project in ``folder``, which must be new or empty; with ``deploy``, also the files
+    for its servers. Raises NewProjectError."""
     if not NAME.fullmatch(name):
         raise NewProjectError(
             f"{name!r} cannot be a project's name; use letters, digits, - and _, such as my-shop"
@@ -121,8 +121,8 @@ def _own_wheel() -> Path | None:
 
 
 def commit_project(folder: Path) -> str:
-    """Makes ``folder`` a git repository with a first commit. Returns what was not done and why, in
-    a sentence; "" if all was done."""
+    """Makes ``folder`` a git repository with a first commit. Returns a sentence about a step that
+    was not done, with the reason; "" if all were."""
     if around := Checkout.around(folder):
         return f"{folder.name} is part of the git repository {around.root}; nothing was committed"
     try:

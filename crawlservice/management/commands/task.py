@@ -83,7 +83,7 @@ class ListTasks(ServiceCommand):
 
 
 class SteerTask(ServiceCommand):
-    """``told``: what has happened to the task. ``undo``: the verb that takes it back."""
+    """``told``: the change of the task. ``undo``: the verb that takes it back."""
 
     verb = told = undo = ""
 

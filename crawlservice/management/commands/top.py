@@ -116,11 +116,11 @@ class ClusterView:
     def _refresh_tasks(self) -> None:
         rows = Task.objects.defer("seeds")
         active = list(rows.filter(state__in=Task.ACTIVE)[:MAX_TASKS])
-        # What a task did between the last refresh and its end counts too.
+        # Pages of a task between the last refresh and its end count too.
         ended = rows.filter(pk__in=self._meters.keys() - {task.pk for task in active})
         found = read([*active, *ended])
         for now in found:
-            # What was done before the first refresh does not count in the rates.
+            # Pages before the first refresh do not count in the rates.
             if now.live or (now.ended and now.task.pk in self._meters):
                 self._meters.setdefault(now.task.pk, Meters()).show(now)
         self.tasks = forecasts(now for now in found if not now.ended)

@@ -96,7 +96,8 @@ def listen(bind: str) -> socket.socket:
 
 
 def _check(listener: socket.socket) -> None:
-    """Raises ConfigError if what the settings expose must not be reachable at that address."""
+    """Raises ConfigError if the settings expose pages that must not be reachable at that
+    address."""
     if found := exposure.refusal([str(listener.getsockname()[0])]):
         raise ConfigError(found)
 

@@ -98,7 +98,7 @@ def is_secret(schema: Schema, root: Schema) -> bool:
 
 
 def choices(schema: Schema, root: Schema) -> list[Schema]:
-    """The schemas of which one must fit, without references."""
+    """The schemas that are alternatives, without references."""
     while "$ref" in schema:
         found: Schema = root["$defs"][schema["$ref"].rsplit("/", 1)[1]]
         schema = {**found, **{key: value for key, value in schema.items() if key != "$ref"}}

@@ -1,4 +1,4 @@
-"""Budgets: what tasks spend, what stops them, and the traps that they meet. What workers report is
+"""Budgets: the spending of tasks, their stops, and the traps that they meet. Reports of workers are
 written in the transactions of the pages, so each page counts once."""
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Stop(NamedTuple):
 
 
 class Budgets(Participant):
-    """Adds the bytes of pages to what their tasks have spent, and closes tasks that have spent all:
-    the outcomes say so. Notes the traps that workers noticed."""
+    """Adds the bytes of pages to what their tasks have spent, and closes tasks that have spent all,
+    as their outcomes report. Notes the traps that workers noticed."""
 
     takes = ("fetch.budget", "results.trap")
 
@@ -71,7 +71,7 @@ class Budgets(Participant):
     def after(
         self, outcomes: list[Outcome], recorded: Mapping[bytes, Recorded]
     ) -> Collection[Outcome]:
-        """Tells this process what all have spent on a host."""
+        """Tells this process the total spending on a host."""
         for outcome in outcomes:
             spent = self._spent.get((outcome.task, _host(outcome.host)), 0)
             if outcome.fetch.budget is not None and spent and recorded[outcome.rid].new:
@@ -95,7 +95,7 @@ class TaskClosing(Participant):
 
 
 def _spend(outcomes: Iterable[Outcome]) -> dict[Account, int]:
-    """Returns what is spent now of the accounts of these pages."""
+    """Adds the bytes of these pages to their accounts. Returns the new totals."""
     sums: Counter[Account] = Counter()
     for outcome in outcomes:
         if outcome.fetch.budget is None:
@@ -150,7 +150,7 @@ def stop_clock(task_id: int) -> None:
 
 @transaction.atomic
 def start_clock(task_id: int) -> None:
-    """Its time passes again; what it was paused for does not count."""
+    """Lets its time pass again; the time of its pause does not count."""
     paused = Task.objects.select_for_update().filter(pk=task_id, paused_at__isnull=False)
     for deadline, since, now in paused.values_list("deadline", "paused_at", Now()):
         paused.update(
@@ -173,7 +173,7 @@ def close_overdue() -> None:
 
 
 def stops(progress: Progress, counted: TaskStats) -> list[Stop]:
-    """What stopped links of a task, the most frequent first."""
+    """Stops of a task's links, the most frequent first."""
     found = Counter(progress.refused)
     found.update(counted.unfollowed)
     return [Stop(reason, links) for reason, links in found.most_common() if links > 0]

@@ -24,7 +24,7 @@ ADMITTED = DONE + F("ready") + F("in_progress") + F("delayed") + F("parked")
 
 
 class Basis(StrEnum):
-    """What a forecast is based on."""
+    """The numbers behind a forecast."""
 
     UNKNOWN = ""
     ADMITTED = "admitted"  # no further requests are expected
@@ -99,7 +99,7 @@ def forecasts(found: Iterable[Progress]) -> list[Forecast]:
 
 
 def _forecast(now: Progress, grown: int | None) -> Forecast:
-    """``grown``: at most how many requests had ended when the last one was admitted; None: no
+    """``grown``: upper bound of the requests that had ended at the latest admission; None: no
     sample shows it."""
     quiet = -1 if grown is None else now.ended_requests - grown
     if now.ended or _is_full(now) or quiet >= max(QUIET_REQUESTS, QUIET_SHARE * now.ended_requests):
@@ -120,8 +120,8 @@ def _may_grow(now: Progress) -> bool:
 
 
 def _grown(found: Sequence[Progress]) -> Iterator[tuple[int, int]]:
-    """For each task, how many requests had ended at the first sample in which as many requests had
-    been admitted as now."""
+    """For each task, the number of ended requests at the first sample that shows as many admitted
+    requests as now."""
     for start in range(0, len(found), GROUP):
         group = found[start : start + GROUP]
         same = reduce(or_, (Q(task=one.task.pk, admitted=one.na) for one in group))

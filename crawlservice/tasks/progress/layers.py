@@ -1,4 +1,4 @@
-"""The layers of tasks that are crawled one depth after the other: what was fetched of each."""
+"""The layers of tasks that are crawled one depth after the other, with the pages of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DONE, PRESENT, WAITING = "done", "present", "waiting"
 class Layer(NamedTuple):
     """``state``: done, present or waiting. ``pages``: requests that are done, in layer 0 with the
     run of ``start``; ``errors``: without those that are cancelled or excluded; ``found``: requests
-    of the next layer; None: not known. ``left``: requests of it that have not ended."""
+    of the next layer; None: not known. ``left``: its requests that have not ended."""
 
     number: int
     state: str
@@ -40,8 +40,8 @@ class Layer(NamedTuple):
 
 
 def record(task: Task, counts: Counts, now: Any) -> None:
-    """Writes what was fetched of the task's present layer, which is done. In the transaction that
-    begins the next. Raises django.db.Error."""
+    """Writes the counts of the task's present layer, which is done, in the transaction that starts
+    the next. Raises django.db.Error."""
     kept = [one for one in TaskLayer.objects.filter(task=task) if one.number != task.layer]
     own = _less(counts._asdict(), kept)
     TaskLayer.objects.update_or_create(
@@ -56,9 +56,9 @@ def first_of(errors: QuerySet[Page]) -> int | None:
 
 
 def begin_again(task: Task, first: int | None) -> None:
-    """Makes a task that is retried begin at the layer of the first request that runs again, after
-    the rows of these were deleted, and counts what the ledger has left of each layer. In the
-    transaction of the retry. Raises django.db.Error."""
+    """Restarts a retried task at the layer of the first request that runs again, after the rows of
+    these were deleted, and counts the remaining rows of each layer. In the transaction of the
+    retry. Raises django.db.Error."""
     if not task.settings.get("layers") or first is None:
         return
     Task.objects.filter(pk=task.pk).update(layer=min(task.layer, first))
@@ -86,8 +86,8 @@ def begin_again(task: Task, first: int | None) -> None:
 
 
 def of_task(progress: Progress) -> list[Layer]:
-    """The layers of a task so far, and the one that waits; [] if it is not crawled in layers.
-    Raises django.db.Error."""
+    """The layers of a task so far, and the waiting layer; [] if it is not crawled in layers. Raises
+    django.db.Error."""
     task = progress.task
     if not task.settings.get("layers"):
         return []
@@ -117,7 +117,7 @@ def of_task(progress: Progress) -> list[Layer]:
 
 
 def waits_for_hand(task: Task) -> bool:
-    """Whether the present layer of the task begins, or goes on, when somebody resumes it."""
+    """Whether the task's present layer waits for an operator to resume the task."""
     by_hand = task.settings.get("pause_layers", False)
     return bool(task.state == Task.State.PAUSED and by_hand and task.layer)
 

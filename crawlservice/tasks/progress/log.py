@@ -1,5 +1,5 @@
-"""The log of a task: the latest lines that its spider logged and printed. What exceeds the bounds
-is dropped, the oldest first, and counted."""
+"""The log of a task: the latest lines that its spider logged and printed. Lines beyond the bounds
+are dropped, the oldest first, and counted."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class LogRow(NamedTuple):
 
 
 def add(lines: Iterable[Line], lost: Mapping[int, int]) -> None:
-    """Adds lines. ``lost``: how many were dropped before, by task. What belongs to deleted tasks is
-    left out. Raises django.db.Error."""
+    """Adds lines. ``lost``: dropped lines, by task. Lines of deleted tasks are left out. Raises
+    django.db.Error."""
     rows: dict[int, list[LogRow]] = defaultdict(list)
     for line in lines:
         rows[line.task].append(_row(line))
@@ -83,7 +83,7 @@ def add(lines: Iterable[Line], lost: Mapping[int, int]) -> None:
         tasks = sorted(known.values_list("pk", flat=True))  # so that two workers cannot deadlock
         counts = [(task, len(rows[task]), _size(rows[task]), lost.get(task, 0)) for task in tasks]
         # First, as this locks the log of each task: so its lines appear in the order of their
-        # numbers, and a reader that continues after the last one misses none.
+        # numbers, and a reader that continues after the last misses none.
         cursor.executemany(COUNT, counts)
         _insert(cursor, [row for task in tasks for row in rows[task]])
         for log in TaskLog.objects.filter(task__in=tasks):
@@ -139,7 +139,7 @@ def at_least(level: str) -> QuerySet[LogLine]:
 
 
 def lines_of(task: int, level: str = "debug", after: int | None = None) -> QuerySet[LogLine]:
-    """The lines of a task, oldest first. ``after``: only those after the one with this number."""
+    """The lines of a task, oldest first; with ``after``, only lines with a greater number."""
     return of_task(at_least(level), task, after=after)
 
 

@@ -70,8 +70,8 @@ PHRASES: dict[str, str | Promise] = {
     "usage": _("the page denies this use"),
 }
 COMPARED_RUNS = 5  # latest runs whose items are compared
-MAX_ERRORS = 1_000  # errors of a task in which the most frequent reason is searched
-EXIT_CODES = {Task.Outcome.FAILED: 1, Task.Outcome.CANCELLED: 3}  # 2 is that of a wrong call
+MAX_ERRORS = 1_000  # errors of a task that are searched for the most frequent reason
+EXIT_CODES = {Task.Outcome.FAILED: 1, Task.Outcome.CANCELLED: 3}  # 2 means a wrong call
 KINDS = {
     Task.Outcome.FINISHED: Event.Kind.FINISHED,
     Task.Outcome.FINISHED_WITH_ERRORS: Event.Kind.FINISHED,  # as receivers have always had it
@@ -99,8 +99,8 @@ class OutcomeDecision(NamedTuple):
 class Ending:
     """The final numbers of a task, without its last request. ``limited``: links that page limits
     refused; ``deepest``: links from a start page to the deepest page fetched, None if none was;
-    ``cancelled``: those of NE that ended because the task was cancelled; ``excluded``: those that
-    politeness ended."""
+    ``cancelled``: requests in NE that ended because the task was cancelled; ``excluded``: requests
+    that politeness ended."""
 
     na: int
     nf: int
@@ -139,7 +139,7 @@ def decide(task: Task, end: Ending) -> OutcomeDecision:
     """The outcome of a task that was not cancelled. Raises django.db.Error."""
     if task.closing:
         return _closed(task, end)
-    if task.watch_id is not None:  # pages that are gone are what it looks for
+    if task.watch_id is not None:  # a watch looks for pages that are gone
         errors = end.errors > 0
         kind = Task.Outcome.FINISHED_WITH_ERRORS if errors else Task.Outcome.FINISHED
         return OutcomeDecision(kind, _short(_errors(task, end)) if errors else "")
@@ -162,7 +162,7 @@ def with_last(decision: OutcomeDecision, last: Page) -> OutcomeDecision:
 
 
 def _closed(task: Task, end: Ending) -> OutcomeDecision:
-    """The outcome of a task closed by its spider: what it did not reach is no failure."""
+    """The outcome of a task closed by its spider: unreached pages are no failure."""
     if end.errors == 0:
         return OutcomeDecision(Task.Outcome.FINISHED, task.closing)
     failed = end.errors > _share(task) * end.pages
@@ -220,7 +220,7 @@ def _start_failed(task: Task) -> str:
 
 
 def _last_line(detail: str) -> str:
-    """The last line of a traceback: what was raised."""
+    """The last line of a traceback: the exception."""
     return detail.strip().rpartition("\n")[2].strip()
 
 
@@ -238,7 +238,7 @@ def _errors(task: Task, end: Ending) -> str:
 
 
 def _raised(reason: str, page: int) -> str:
-    """What the callback or middleware raised, such as `` (KeyError: 'price')``."""
+    """The exception of the callback or middleware, such as `` (KeyError: 'price')``."""
     if reason not in ("callback", "middleware", "pipeline"):
         return ""
     detail = Page.objects.values_list("detail", flat=True).get(pk=page)
@@ -308,7 +308,7 @@ def compare(tasks: Iterable[Task]) -> None:
 
 
 def _completed(tasks: QuerySet[Task]) -> QuerySet[Task]:
-    """Those that finished, with or without errors, the latest first."""
+    """Tasks that finished, with or without errors, the latest first."""
     return tasks.filter(outcome__in=Task.COMPLETED).order_by("-pk")
 
 

@@ -89,8 +89,8 @@ class Progress:
 
 
 def read(tasks: Iterable[Task]) -> list[Progress]:
-    """The progress of each task: one round trip to Redis for all together, and some more if one
-    has requests of which none is fetched."""
+    """The progress of each task: one round trip to Redis for all together, and some more if a task
+    has waiting requests and fetches none."""
     tasks = list(tasks)
     active = [task.pk for task in tasks if task.state in Task.ACTIVE]
     counts, waits = _counts(active)

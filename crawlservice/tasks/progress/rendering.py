@@ -1,4 +1,4 @@
-"""What nodes have learned about which pages of a spider need the browser."""
+"""Learned rendering: the pages of a spider that need the browser, by what nodes found."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TemplateNow(NamedTuple):
 
 
 def templates(spider: str) -> list[TemplateNow] | None:
-    """What is known of a spider, the templates with the most pages first; None: Redis does not
+    """The templates of a spider, by number of pages, the most first; None: Redis does not
     answer."""
     now = round(1000 * clock.now().timestamp())
     try:
@@ -53,9 +53,8 @@ def templates(spider: str) -> list[TemplateNow] | None:
 
 
 def forget(spider: str, key: str, who: dict[str, Any]) -> None:
-    """Forgets what is known of a template, so that its next pages are fetched plainly first;
-    without a key, of all. ``who``: as for ``journal.record``. Raises
-    CrawlframeError."""
+    """Forgets a template, or all without a key, so that its next pages are fetched plainly first.
+    ``who``: as for ``journal.record``. Raises CrawlframeError."""
     callback, _, form = key.partition(" ")
     if key and not form:
         raise ArgumentError(f"{key!r:.100} is not a template; it is a callback and a form of URLs")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from crawlservice.models import Task
 
 RUNS = 20  # earlier runs that are shown
-SLACK = 30  # earlier runs that one query reads beyond those of the tasks themselves
+SLACK = 30  # earlier runs that one query reads beyond the tasks themselves
 # Outcomes of runs with which others are compared: not cancelled ones, which could not finish.
 COMPARED = (*Task.COMPLETED, Task.Outcome.FAILED)
 
@@ -27,7 +27,7 @@ class Past:
 @dataclass(frozen=True)
 class RunHistory:
     """``before``: the last run of the same spider, with the same arguments if one of the last RUNS
-    had these; ``same``: whether it had. ``items``: those of the last runs, the oldest first, and
+    had these; ``same``: whether it had. ``items``: numbers of the last runs, the oldest first, and
     of the task itself if it has ended."""
 
     before: Past | None = None

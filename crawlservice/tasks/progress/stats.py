@@ -1,5 +1,5 @@
-"""Stats: what spiders count. The numbers of a page are in its row, and are added to those of its
-task in the transaction that writes the row; so each page counts once."""
+"""Stats: numbers that spiders count. Those of a page are in its row, and are added to its task's in
+the transaction that writes the row; so each page counts once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Name = tuple[str, str]  # kind and name
 
 
 class TaskStats(NamedTuple):
-    """What the pages of a task counted, by name; ``unfollowed``: links that were not followed, by
+    """Counts of a task's pages, by name; ``unfollowed``: links that were not followed, by
     reason."""
 
     counters: dict[str, int]
@@ -62,7 +62,7 @@ def of_task(task: int) -> TaskStats:
 
 
 class StatsOfPages(Participant):
-    """Adds the stats of pages to those of their tasks."""
+    """Adds the stats of pages to their tasks' stats."""
 
     takes = ("results.stats",)
 
@@ -115,7 +115,7 @@ def recount(task: int) -> None:
 
 
 def wrong(tasks: Collection[int]) -> Iterator[tuple[int, str]]:
-    """Tasks whose stats differ from those of their pages, in words. Raises django.db.Error."""
+    """Tasks whose stats differ from the sum of their pages', in words. Raises django.db.Error."""
     told = {
         (task, kind, name): value
         for task, kind, name, value in Stat.objects.filter(task_id__in=tasks)
@@ -130,7 +130,7 @@ def wrong(tasks: Collection[int]) -> Iterator[tuple[int, str]]:
 
 
 def as_json(stats: PageStats) -> dict[str, Any]:
-    """The form in which they are stored in the row of a page."""
+    """The stats as stored in the row of a page."""
     return {"counters": stats.counters, "maxima": stats.maxima}
 
 

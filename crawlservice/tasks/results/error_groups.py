@@ -14,7 +14,7 @@ from crawlservice.models import ErrorGroup, Page
 from crawlservice.tasks.results.error_text import ErrorText
 from crawlservice.tasks.results.task_rows import all_before
 
-MAX_GROUPS = 3_000  # groups that are looked at, those that were first seen last
+MAX_GROUPS = 3_000  # groups that are read, the latest by first error
 MAX_COUNT = 1_000  # errors of each group that are counted in lists
 COUNTED_OF_ONE = 20_000  # errors that are counted of a single group
 PAGE_GROUPS = 50  # groups
@@ -40,7 +40,7 @@ class GroupNow(NamedTuple):
 
     @property
     def message(self) -> str:
-        """What the latest example says; the reason if it says nothing."""
+        """The message of the latest example; the reason if it has none."""
         return self.text.message or self.row.reason
 
     @property
@@ -68,7 +68,7 @@ def latest(
     since: datetime | None = None,
     count: int = PAGE_GROUPS,
 ) -> Groups:
-    """The groups with errors, those of all spiders or of one."""
+    """The groups with errors, of all spiders or of one."""
     rows = matching(spider, reason).order_by("-created_at")
     wanted = Q() if since is None else from_time(since)
     last = _of_group(OuterRef("pk")).filter(wanted).values("pk")[:1]
@@ -97,7 +97,7 @@ def matching(spider: str = "", reason: str = "") -> QuerySet[ErrorGroup]:
 
 
 def reasons(spider: str = "") -> list[str]:
-    """The reasons of all groups, or of those of a spider."""
+    """The reasons of all groups, or of a spider's."""
     rows = matching(spider).order_by("reason").values_list("reason", flat=True)
     return [*rows.distinct()[:REASONS]]
 
@@ -111,8 +111,8 @@ def versions(group: int, looked: int = 1_000) -> list[tuple[str, int]]:
 
 
 def _read(chosen: dict[int, int], wanted: Q, counted: int) -> list[GroupNow]:
-    """``chosen``: the latest page of each group, in the order in which they are returned.
-    ``wanted``: which pages are counted."""
+    """``chosen``: the latest page of each group, in the order of the result. ``wanted``: condition
+    of the counted pages."""
     rows = ErrorGroup.objects.in_bulk(chosen)
     known = Page.objects.defer("follow_ups", "request", "exchange").in_bulk(chosen.values())
     found = []

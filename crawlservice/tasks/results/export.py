@@ -38,8 +38,8 @@ class ExportError(CrawlframeError):
 
 
 def check_target(path: Path, chosen: str | None = None) -> str:
-    """The suffix in FORMATS of what ``export`` will write. ``path``: STDOUT or a file; ``chosen``:
-    the name of the format; by default, the path's suffix decides.
+    """The suffix in FORMATS of the file that ``export`` will write. ``path``: STDOUT or a file;
+    ``chosen``: the name of the format; by default, the path's suffix decides.
 
     Raises ExportError when items cannot be written there, and ParquetMissing."""
     suffix = f".{chosen}" if chosen else ".jsonl" if path == STDOUT else path.suffix.lower()
@@ -162,8 +162,8 @@ class Items:
         fields: Sequence[str] = (),
         read: Callable[[int], object] = lambda _: None,
     ) -> None:
-        """``usage``: only those of pages that it means; ``fields``: only these of each; ``read``:
-        as for ``export``."""
+        """``usage``: restricts the items by their pages; ``fields``: the fields of each; all if
+        empty; ``read``: as for ``export``."""
         self._usage, self._fields, self._read = usage, fields, read
         self.given = 0
         self._task = task.pk

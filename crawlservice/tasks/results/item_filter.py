@@ -112,7 +112,7 @@ class UsageFilter(NamedTuple):
     def condition(self) -> Q:
         """For pages."""
         said = Q(**{f"usage__{self.about}": self.word})
-        # Spelled out, because SQL knows neither of what is NULL.
+        # Spelled out, because in SQL a comparison with NULL is neither true nor false.
         unsaid = Q(usage__isnull=True) | Q(**{f"usage__{self.about}__isnull": True})
         return unsaid | ~said if self.negated else said
 

@@ -1,7 +1,7 @@
-"""Items as a table: rows of a task's items, a column for each field, with what is known of it.
+"""Items as a table: rows of a task's items, a column for each field, with its type and values.
 
-What needs all values (types, distinct values, filters, sorting) looks at one window of the items,
-MAX_ITEMS at most, so that the largest task costs what a small one does."""
+Types, distinct values, filters and sorting need all values: they read one window of the items,
+MAX_ITEMS at most, so that the largest task costs no more than a small one."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def latest(task: int, before: int | None = None, most: int | None = None) -> Win
 
 
 def columns(rows: Sequence[ItemRow]) -> list[Column]:
-    """The columns of these items, in the order in which their fields first occur."""
+    """The columns of these items, in the order of the first use of their fields."""
     names = dict.fromkeys(name for row in rows for name in row.data)
     return [_column(name, [row.data.get(name) for row in rows]) for name in names]
 
@@ -104,8 +104,8 @@ def kind_of(value: Any) -> str:
 def arranged(
     rows: Sequence[ItemRow], filters: Sequence[ItemFilter] = (), sort: str = ""
 ) -> list[ItemRow]:
-    """The rows that all filters mean, sorted by a field (``-price``: descending). Rows in which it
-    is empty are last either way."""
+    """The rows that pass all filters, sorted by a field (``-price``: descending). Rows without a
+    value are last either way."""
     found = [row for row in rows if all(one.means(row.data) for one in filters)]
     if not sort:
         return found
@@ -120,8 +120,7 @@ def shown(
     filters: Sequence[ItemFilter],
     chosen: Sequence[str],
 ) -> Callable[[], Iterator[list[Any]]]:
-    """The same items as ``chunks``: those that all filters mean, with the chosen fields (none: with
-    all)."""
+    """The items of ``chunks`` that pass all filters, with the chosen fields (none: with all)."""
 
     def some() -> Iterator[list[Any]]:
         for chunk in chunks():

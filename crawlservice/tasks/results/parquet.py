@@ -52,7 +52,7 @@ def parquet(
 
 
 class _Sink(io.RawIOBase):
-    """A file that keeps what is written until it is taken."""
+    """A file that keeps the written bytes until they are taken."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

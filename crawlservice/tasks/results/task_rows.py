@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from django.db.models import BigIntegerField, F, Func, Model, QuerySet, Value
 from django.db.models.lookups import GreaterThan, LessThan
 
-# By how much a row may be younger than one with a higher number: it gets its time when its
-# statement begins, and its number later.
+# Greatest age of a row below one with a higher number: it gets its time when its statement starts,
+# and its number later.
 DISORDER = timedelta(minutes=10)
 M = TypeVar("M", bound=Model)
 
@@ -50,8 +50,8 @@ def of_one(
     before: int | None = None,
     newest: bool = False,
 ) -> QuerySet[M, Any]:
-    """The same for another column with a number, of which an index has it and the row's number."""
-    # Without the bound that a place implies: PostgreSQL may begin at the bound, and pass all rows
+    """The same for another numeric column, which has an index with the row's number."""
+    # Without the bound that a place implies: PostgreSQL may start at the bound, and pass all rows
     # of the task up to the place.
     if after is None:
         rows = rows.filter(**{f"{column}__gte": one})
