@@ -1,1 +1,1 @@
-"""The tests, in the same tree as what they test."""
+"""The tests, in the same tree as the code that they test."""

@@ -28,7 +28,7 @@ def parser_of(word: str) -> ArgumentParser | None:
 
 
 def problem_of(words: Sequence[str]) -> str:
-    """What is wrong with a command line; "" if nothing is."""
+    """The mistake in a command line; "" if there is none."""
     if translated(words) is not None:
         return f"old form: {' '.join(words)}"
     parser = parser_of(words[0])

@@ -152,12 +152,12 @@ def nothing_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             del sys.modules[name]
     os.environ.pop("SCRAPY_SETTINGS_MODULE", None)  # set by each project that is opened
     gc.collect()
-    gc.freeze()  # what is left, such as trees of all code, no later collection needs to look at
+    gc.freeze()  # later collections need not look at the rest, such as trees of all code
 
 
 @pytest.fixture(autouse=True)
 def no_known_hosts() -> None:
-    """Forgets in which encodings the hosts of earlier tests had their pages."""
+    """Forgets the encodings of the hosts of earlier tests."""
     detection.hosts.clear()
 
 
@@ -279,7 +279,7 @@ def no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
-    """A server of S3 that is the one of the environment."""
+    """A server of S3 at the address of the environment."""
     server = S3Server()
     for name, value in {
         "AWS_ENDPOINT_URL": server.url, "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s",
@@ -367,7 +367,7 @@ def start_manage(manage_env: dict[str, str], tmp_path: Path) -> Iterator[Callabl
 
 @contextmanager
 def programs(usual_env: dict[str, str], directory: Path) -> Iterator[Callable[..., Running]]:
-    """What ``start_manage`` is for one test, for as long as the block lasts."""
+    """``start_manage`` for one test, within the block."""
     started: list[Running] = []
     family = uuid4().hex
 
@@ -434,7 +434,7 @@ def template_on(server: str) -> Iterator[str]:
 
 @contextmanager
 def django_on(url: str) -> Iterator[None]:
-    """Makes Django's default database the one of this URL, within the block."""
+    """Makes Django's default database this URL's, within the block."""
     config = database_config(url, Path(), "crawlframe tests")
     before = connections.settings["default"]
     _use(connections.configure_settings({"default": config})["default"])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 
 def forget(package: str) -> None:
-    """Takes the package and its modules from those that this process has imported."""
+    """Removes the package and its modules from those that this process has imported."""
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         del sys.modules[name]
 

@@ -30,7 +30,7 @@ class ProxyServer:
     dead: bool = False
     refusal: int = 0
     tls: ssl.SSLContext | None = None
-    uses: Counter[str] = field(default_factory=Counter)  # what was asked for -> how often
+    uses: Counter[str] = field(default_factory=Counter)  # URL asked for -> times
     names: list[str] = field(default_factory=list)  # hosts that it was asked to resolve
     connections: int = 0
     server: asyncio.Server | None = None

@@ -1,5 +1,5 @@
 """Quick: the marker of tests that need no server, no other process, no browser and no seconds of
-CPU time; ``make quick`` runs them. Who starts processes is read from the code of the tests; where
+CPU time; ``make quick`` runs them. Starts of processes are found in the code of the tests; where
 the product starts one, the test has the marker ``forks``. In a quick run, a test that starts a
 process fails."""
 
@@ -66,12 +66,12 @@ def _used(item: pytest.Item) -> Iterator[Any]:
 
 
 def _starts(found: Any, known: dict[Any, bool]) -> bool:
-    """Whether a function or class of the tests, or one of those that it names, starts processes."""
+    """Whether a function or class of the tests, or a name in it, starts processes."""
     found = inspect.unwrap(found) if callable(found) else found
     if not isinstance(found, FunctionType | type):
         return getattr(found, "__name__", "") in STARTERS
     if found not in known:
-        known[found] = False  # until it is known, for those that call each other
+        known[found] = False  # until it is known, for functions that call each other
         known[found] = any(_names_starter(one, known) for one in _functions(found))
     return known[found]
 

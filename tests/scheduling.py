@@ -1,7 +1,7 @@
-"""Scheduling: in which process of xdist a test runs, and in which order. The tests of a file run
-in the same process, as do those of a folder that share a fixture; each test of nodes runs alone,
-and first, as do browsers: they take longest. Large files come before small ones, so that all
-processes end together."""
+"""Scheduling: the process of xdist for each test, and the order. The tests of a file run in the
+same process, as do tests of a folder that share a fixture; each test of nodes runs alone, and
+first, as do browsers: they take longest. Large files come before small ones, so that all processes
+end together."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests import quick
 
-MEMORY = 1 << 30  # bytes for a process, with what its tests start
+MEMORY = 1 << 30  # bytes for a process, with the servers of its tests
 OF_FILE, OF_FOLDER = 'scope="module"', 'scope="package"'
 NODES = "tests/process/"
-# Folders of few tests that each take long, in the order in which they run.
+# Folders of few tests that each take long, in their order.
 LONG = (NODES, "tests/morning/", "tests/browser/", "tests/scrapy_projects/")
 
 
@@ -28,7 +28,7 @@ class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
     """xdist's own groups do nothing with pytest 9.2: it no longer reads the ids they change."""
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
-        config.option.loadscopereorder = False  # the order is that of ``sort``
+        config.option.loadscopereorder = False  # ``sort`` decides the order
         super().__init__(config, log)
         self._root = config.rootpath
 
@@ -37,7 +37,7 @@ class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
 
 
 def processes(config: pytest.Config) -> int:
-    """How many processes ``-n auto`` means: more than processors, for most tests wait. Those of
+    """The number of processes of ``-n auto``: more than processors, for most tests wait. Tests of
     nodes wait for two thirds of their time."""
     processors = len(os.sched_getaffinity(0))
     if quick.only(config):

@@ -1,7 +1,7 @@
 """Second try: a test with processes, a browser or connections that failed is run again, alone,
-after all others. What passes then is flaky: a defect of its own, listed in the last lines of the
-run with its first failure. The run fails all the same, unless ``flaky.toml`` lists the test with a
-date and a reason. ``-p no:second_try`` switches it off."""
+after all others. A test that passes then is flaky: a defect of its own, listed in the last lines of
+the run with its first failure. The run fails all the same, unless ``flaky.toml`` lists the test
+with a date and a reason. ``-p no:second_try`` switches it off."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class RedisServer:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Returns when the server answers, with what its append-only file kept."""
+        """Returns when the server answers, with the data of its append-only file."""
         self.launch()
         self.wait()
 
@@ -119,7 +119,7 @@ class PostgresServer:
         self.programs = self._reachable_programs()
 
     def start(self) -> None:
-        """Returns when the server answers, with what was committed before."""
+        """Returns when the server answers, with the data committed before."""
         if not self.data.exists():
             self._run("initdb", "-U", "crawlframe", "-E", "UTF8", "--locale=C", *self.initdb)
         settings = {"unix_socket_directories": str(self.directory), **self._settings()}

@@ -1,4 +1,4 @@
-"""Actions: what they may be, and how they travel with a request."""
+"""Actions: their checks, and their form in a request."""
 
 from __future__ import annotations
 

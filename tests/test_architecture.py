@@ -35,7 +35,7 @@ def names_in(source: str) -> set[str]:
 
 
 def problems(page: str) -> list[str]:
-    """What the page names and the checkout lacks."""
+    """The names on the page that the checkout lacks."""
     missing = [
         f"{file} is not there" for file in FILES.findall(page) if not (CHECKOUT / file).exists()
     ]

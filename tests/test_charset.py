@@ -245,7 +245,7 @@ def test_pages_that_say_little_are_as_the_others_of_their_host() -> None:
     assert page(russian, "http://a.com/2").encoding == "koi8-u"
     assert page(little, "http://a.com/3").encoding == "koi8-u"
     assert page(little, "http://b.com/").encoding == "cp1252"
-    # What is no Cyrillic decides for itself.
+    # Other scripts than Cyrillic decide for themselves.
     assert page("<p>Grüße aus Köln</p>".encode("cp1252"), "http://a.com/4").text.count("ü") == 1
     # Pages that disagree say nothing of others.
     assert page(prose.OTHERS["el"].encode("cp1253"), "http://a.com/5").encoding == "cp1253"
@@ -284,7 +284,7 @@ def test_tables() -> None:
         assert codec_of(label)
 
 
-# What Chromium 156 makes of these (document.characterSet of a page in ASCII).
+# The results of Chromium 156 for these (document.characterSet of a page in ASCII).
 OF_CHROMIUM = [
     ("text/html; charset=gb18030", "gb18030"),
     ('text/html;charset="gb18030"', "gb18030"),

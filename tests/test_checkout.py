@@ -1,4 +1,4 @@
-"""Checkout: what git says about a directory, without running anything of the repository."""
+"""Checkout: git's state of a directory, without running anything of the repository."""
 
 from __future__ import annotations
 

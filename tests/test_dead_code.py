@@ -54,7 +54,7 @@ LOADED_BY_NAME = {
     },
     "spiders.*": "the template of a node",
 }
-# Modules of which all names are read from outside.
+# Modules whose names are read from outside.
 READ_BY_NAME = (
     "crawlframe.recorded.pytest_plugin", "crawlservice.formats.en.formats",
     "crawlservice.formats.zh_Hans.formats", "crawlservice.node_settings",
@@ -171,7 +171,7 @@ def test_every_name_is_used():
     for module, tree in trees().items():
         top = {id(node) for node in tree.body}
         for name, node in definitions(tree):
-            # What begins with "_" is used by its module, or as a method by a class that inherits.
+            # A name with "_" is used by its module, or as a method by a class that inherits.
             own = uses[module] if name.startswith("_") and id(node) in top else used
             if (
                 own[name] <= names_used(node)[name]

@@ -282,7 +282,7 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path):
 def test_a_read_only_directory_is_named(tmp_path):
     tmp_path.chmod(0o555)
     readable, writable = os.pipe()
-    if os.fork() == 0:  # root may write everywhere, so a child becomes nobody in particular
+    if os.fork() == 0:  # root may write everywhere, so a child becomes an unprivileged user
         try:
             if os.geteuid() == 0:
                 os.setuid(65534)

@@ -1,4 +1,4 @@
-"""Expect: what an author may write, in a spider, in a recipe, and in a Scrapy project."""
+"""Expect: its declarations, in a spider, in a recipe, and in a Scrapy project."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_it_is_published() -> None:
     assert info.expect.unique == ("sku",)
     read = msgspec.json.decode(msgspec.json.encode(info), type=SpiderInfo)
     assert read == info
-    assert b'"action"' not in msgspec.json.encode(info)  # what is not said is not written
+    assert b'"action"' not in msgspec.json.encode(info)  # an undeclared action is not written
 
 
 def test_what_nobody_expects() -> None:

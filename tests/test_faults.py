@@ -72,4 +72,4 @@ def test_a_delay_and_a_dropped_link(monkeypatch: pytest.MonkeyPatch) -> None:
     mine.at("known.after", drop=lambda: dropped.append("link"))
     assert dropped == ["link"]
     with pytest.raises(OSError, match="FAULT"):
-        mine.at("fetch.after")  # there is no link to drop, so what needs it fails
+        mine.at("fetch.after")  # there is no link to drop, so its use fails

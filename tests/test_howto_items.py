@@ -1,4 +1,4 @@
-"""The examples of docs/guide/items.md do what the text says, and item loaders take our Response."""
+"""The examples of docs/guide/items.md do as the text says, and item loaders take our Response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Typed items: what a spider yields is checked against the class that it names, and coerced."""
+"""Typed items: yielded items are checked against the class that the spider names, and coerced."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from crawlframe.errors import NotJson, TooDeep
 from crawlframe.items.encode import encode_item
 from crawlframe.testing import make_response
 
-# What APIs send, right or wrong.
+# Bodies of APIs, right or wrong.
 TEXTS = [
     "12345678901234567890123", "-12345678901234567890123", "18446744073709551616",
     "-9223372036854775809", "9223372036854775808", "9" * 4300, "9" * 4301, "-0", "-0.0", "0e0",

@@ -1,4 +1,4 @@
-"""The order of fields, beside what jsonb makes of it."""
+"""The order of fields, beside the order that jsonb makes."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_canonical(url: str, same: str) -> None:
 
 
 def test_canonical_escapes() -> None:
-    """Every octet, in every spelling of its digits; what is not unreserved stays encoded."""
+    """Every octet, in every spelling of its digits; reserved characters stay encoded."""
     unreserved = frozenset(string.ascii_letters + string.digits + "-._~")
     for octet in range(256):
         for digits in {f"{octet:02x}", f"{octet:02X}", f"{octet:02x}".capitalize()}:

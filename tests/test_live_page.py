@@ -19,7 +19,7 @@ URL = "https://shop.example/"
 
 
 class Fake:
-    """In place of the page in the browser: what an author's test gives."""
+    """In place of the page in the browser: the fake of an author's test."""
 
     url = URL
     closed = False

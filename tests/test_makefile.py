@@ -1,4 +1,4 @@
-"""make: variables in either case, refused when unknown, and what an installation shows."""
+"""make: variables in either case, refused when unknown, and the output of an installation."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ echo "Successfully installed django-5.2 pyarrow-21"
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Path:
-    """A checkout with a virtual environment whose pip only prints what pip prints."""
+    """A checkout with a virtual environment whose pip only prints pip's output."""
     shutil.copy(CHECKOUT / "Makefile", tmp_path)
     (tmp_path / ".venv/bin").mkdir(parents=True)
     (tmp_path / ".venv/bin/python").touch()

@@ -1,4 +1,4 @@
-"""What a task may change of its spider's settings without being rougher to hosts."""
+"""Changes of a spider's settings that a task may make without being rougher to hosts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from crawlframe.spider.setting_tables import AddressSettings, NearSettings, by_p
 from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.task_settings import CEILING, MOST_SECONDS, OVERRIDABLE, SECONDS, overridden
 
-# Settings of which no value costs more than their type and range allow, and of which none makes a
-# task rougher: the decision about each of them. reuse.max_age: more is less to fetch.
+# Settings that never cost more than their type and range allow, and never make a task rougher: the
+# decision about each. reuse.max_age: more is less to fetch.
 FREE = {
     "aliases", "browser.failure_pictures", "cookies", "denoise", "downloader", "failed_share",
     "fetch_only", "keep", "keep_partial", "near_duplicates.action", "near_duplicates.likeness",

@@ -1,4 +1,4 @@
-"""Messages are true: what they tell authors to write exists, and no refusal denies a feature."""
+"""Messages are true: their advice names existing features, and no refusal denies a feature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of one request: what they may be, and how they travel."""
+"""The options of one request: their checks, and their form in a record."""
 
 from __future__ import annotations
 

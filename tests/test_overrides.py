@@ -1,4 +1,4 @@
-"""Settings of single tasks over those of their spider."""
+"""Settings of single tasks over their spider's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from crawlframe.spider.task_settings import overridden
 
 
 def changed(own: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """What differs from the defaults."""
+    """The settings that differ from the defaults."""
     found = overridden(msgspec.convert(own, SpiderSettings), given)
     return dict(msgspec.to_builtins(found))
 

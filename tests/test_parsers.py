@@ -24,7 +24,7 @@ FORKS.set_forkserver_preload([callbacks.__name__])
 DEEP, COMPLEX, DONE = "too_deep", "too_complex", "done"
 
 SIZE = 100 << 10  # bytes
-# What the callbacks (site, links, css, soup) end with at that size, where no limit of time decides.
+# Results of the callbacks (site, links, css, soup) at that size, without limits of time.
 EXPECTED = {
     "other names of elements": [DEEP] * 4,
     "nested span": [DEEP] * 4,
@@ -156,7 +156,7 @@ def test_css_sees_the_tree_of_browsers_if_the_spider_asks_for_it() -> None:
     assert [request.url for request in response.follow_all(css="a")] == ["http://example.com/x"]
 
 
-# -- what large and old pages have ----------------------------------------------------------------
+# -- large and old pages --------------------------------------------------------------------------
 
 ROW = '<tr><td><font color="#%d">x<td><b>y<a href="/%d">z'
 LARGE = {

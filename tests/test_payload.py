@@ -204,7 +204,7 @@ class Picky(Item):
 def test_what_fails_here_may_work_with_other_code(
     monkeypatch: pytest.MonkeyPatch, value: Any, error: BaseException
 ) -> None:
-    """It is to be parked, like what a constructor raises."""
+    """The request is to be parked, as after an exception of a constructor."""
     encoded = Request(URL, meta={"a": value}).encode()
     assert Request.decode(encoded).meta == {"a": value}
     monkeypatch.setattr(Boom, "error", error)
@@ -253,7 +253,7 @@ def test_any_nesting_comes_back(value: Any) -> None:
 
 
 def test_plain_records_have_the_old_format() -> None:
-    """Older and newer nodes work side by side as long as spiders use only what msgpack has."""
+    """Older and newer nodes work side by side as long as spiders use only types of msgpack."""
     request = Request(URL, "page", cb_kwargs={"n": [1, None, "x"]}, meta={"b": b"x"})
     fields = [1, URL, "page", 0, {"cb_kwargs": {"n": [1, None, "x"]}, "meta": {"b": b"x"}}]
     assert request.encode() == msgpack.packb(fields)
@@ -393,7 +393,7 @@ def test_torn_values_are_bad_requests(content: tuple[int, bytes]) -> None:
         Request.decode(msgpack.packb([2, URL, "", 0, {"meta": {"a": msgpack.ExtType(*content)}}]))
 
 
-# -- what cannot travel ----------------------------------------------------------------------------
+# -- types that cannot travel ----------------------------------------------------------------------
 
 
 class Plain:

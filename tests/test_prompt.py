@@ -37,7 +37,7 @@ def embed(globals, locals):
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Makes modules that stand for IPython and ptpython, of which none may be installed."""
+    """Makes modules that stand for IPython and ptpython, which may be missing here."""
     names = ("IPython", "ptpython")
     kept = {name: sys.modules.pop(name) for name in [*sys.modules] if name.split(".")[0] in names}
     monkeypatch.syspath_prepend(tmp_path)
@@ -57,7 +57,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
 
 def test_ipython_comes_first_also_in_a_callback(install: Callable[..., None]) -> None:
-    """A callback is called by an event loop, in which IPython's own could not run."""
+    """A callback is called by an event loop, where IPython's own loop could not run."""
     install(
         IPython____init__="",
         IPython__terminal__embed=IPYTHON,

@@ -1,4 +1,4 @@
-"""Public suffixes: the domain that somebody has registered."""
+"""Public suffixes: the domain that was registered."""
 
 from __future__ import annotations
 

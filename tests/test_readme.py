@@ -1,4 +1,4 @@
-"""What a newcomer reads first is the same in both languages, and names only what exists."""
+"""The first pages for a newcomer are the same in both languages, and name only what exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registry: what loads, what is reported, and that nothing in a module stops it."""
+"""Registry: the loaded spiders, its reports, and that nothing in a module stops it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def spider(name: str, more: str = "") -> str:
 def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Registry]]:
     """``load(file=source, ...)``: a registry of a package with these modules."""
     path, modules = [*sys.path], {*sys.modules}
-    # A finder of its own: the one of the process knows the modules of other tests.
+    # A finder of its own: the process's knows the modules of other tests.
     others = [finder for finder in sys.meta_path if not isinstance(finder, SourceFinder)]
     monkeypatch.setattr(sys, "meta_path", others)
 

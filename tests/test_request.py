@@ -1,4 +1,4 @@
-"""Request: its checks, its identity and the record in which it is sent."""
+"""Request: its checks, its identity and its record."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_fingerprint_tells_requests_apart() -> None:
 
 
 def test_escapes_do_not_make_requests_different() -> None:
-    """RFC 3986, 6.2.2; what is sent stays as it was written."""
+    """RFC 3986, 6.2.2; the sent URL stays as it was written."""
     same = [Request(f"http://h/{path}?q=%{digits}") for path, digits in
             (("%7Eme", "c3"), ("~me", "C3"), ("%7e%6De", "%C3"[1:]))]  # fmt: skip
     assert len({request.fingerprint() for request in same}) == 1

@@ -299,7 +299,7 @@ def test_xhtml_is_read_to_its_end_by_every_parser(body: str, content_type: str) 
     assert response.links() == ["http://example.com/1", "http://example.com/2"]
     assert response.css("a::attr(href)").getall() == ["/1", "/2"]
     assert [link["href"] for link in response.soup.find_all("a")] == ["/1", "/2"]
-    assert response.text == body  # what was sent
+    assert response.text == body  # the body as sent
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ CODE = ("crawlframe", "crawlservice", "spiders", "manage.py")
 
 
 class Rule(NamedTuple):
-    """Modules below ``room`` do not import what is below ``banned``, except ``but``: pairs of a
-    module and what it may import anyway. A room ending in ".*" is only its own modules, without
-    those of its sub-packages."""
+    """Modules below ``room`` do not import modules below ``banned``, except ``but``: pairs of a
+    module and an import that is allowed. A room ending in ".*" is only its own modules, without its
+    sub-packages."""
 
     room: str
     banned: tuple[str, ...]
@@ -32,7 +32,7 @@ ENGINE = tuple(
     for part in ("code", "conf", "embedded", "fetch", "frontier", "node", "run.ledger")
 )
 
-# The leaves, and what authors see.
+# The leaves, and the contract with authors.
 CONTRACT = ("actions", "base", "conf", "items", "markup", "request", "response", "run", "spider")
 
 RULES = (
@@ -87,7 +87,7 @@ RULES = (
         "crawlservice.proxies", ("crawlservice.admin", "crawlservice.api", "crawlservice.steward")
     ),
     Rule("crawlservice.admin", ("crawlframe.frontier", "crawlservice.connections.frontier")),
-    # A spider needs the names of the package, and what knows URLs and errors: no running parts.
+    # A spider needs the names of the package, with URLs and errors: no running parts.
     Rule("spiders", ("crawlservice", "spiders", "django", *ENGINE)),
     Rule(
         "manage",

@@ -1,4 +1,4 @@
-"""Scrapy features without a meaning here are refused by name, with what to write instead."""
+"""Scrapy features without a meaning here are refused by name, with the replacement."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def test_a_set_up_that_fails_once_is_flaky_too(session: Session) -> None:
 
 
 def test_a_worker_that_dies_with_a_test_is_tried_again(session: Session) -> None:
-    """xdist reports it without marks: its place says what it is."""
+    """xdist reports it without marks: its place tells its kind."""
     source = FLAKY.replace("assert again", "again or __import__('os')._exit(3)\n    assert again")
     done = session("-n1", **{"tests/process/test_a": source})
     assert done.ret == 1

@@ -100,7 +100,7 @@ def test_where_nobody_answers_it_is_refused_at_once(monkeypatch: pytest.MonkeyPa
 
 
 def answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *answers: dict[str, Any]) -> str:
-    """What a callback that stops writes when these are the answers."""
+    """The output of a callback that stops, given these answers."""
     path = tmp_path / "s"
     monkeypatch.setenv(shell.SOCKET, str(path))
     server = socket.socket(socket.AF_UNIX)

@@ -1,4 +1,4 @@
-"""Source: what runs is what is on the disk, and other ways to load modules keep working."""
+"""Source: the code on the disk runs, and other ways to load modules keep working."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_bytecode_without_source_is_refused(finder: SourceFinder, tmp_path: Path
         importlib.import_module("lonely")
 
 
-# -- what Python's own loader can do -----------------------------------------------------------
+# -- abilities of Python's own loader ----------------------------------------------------------
 
 
 def test_packages_resources_and_sources_are_found(finder: SourceFinder, tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_zip_files_and_extension_modules_are_left_to_python(
 
 
 class EditableFinder(MetaPathFinder):
-    """Like the one that setuptools installs for ``pip install --editable``."""
+    """Like the finder that setuptools installs for ``pip install --editable``."""
 
     def __init__(self, name: str, path: Path) -> None:
         self.name = name
@@ -272,7 +272,7 @@ def test_a_refused_module_says_why(finder: SourceFinder, tmp_path: Path) -> None
         importlib.import_module("killer")
 
 
-# -- what was loaded ---------------------------------------------------------------------------
+# -- loaded files ------------------------------------------------------------------------------
 
 
 def test_what_changed_since_it_was_compiled_is_known(finder: SourceFinder, tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_what_changed_since_it_was_compiled_is_known(finder: SourceFinder, tmp_p
     paths[1].write_text("x = 1\n")
     paths[2].unlink()
     assert finder.changed() == paths[1:]
-    with pytest.raises(SyntaxError):  # what was read and does not compile belongs to it too
+    with pytest.raises(SyntaxError):  # a file that does not compile belongs to it too
         importlib.import_module(write(tmp_path / "broken_one.py", "x = = 1").stem)
     assert tmp_path / "broken_one.py" in finder.loaded
 
@@ -294,7 +294,7 @@ def test_what_changed_since_it_was_compiled_is_known(finder: SourceFinder, tmp_p
 
 @pytest.fixture
 def cached(finder: SourceFinder, tmp_path: Path) -> tuple[Path, Path]:
-    """A module ``kept`` that was imported, and the one file of bytecode that it left."""
+    """A module ``kept`` that was imported, and the only file of bytecode that it left."""
     finder.bytecode = Bytecode(tmp_path / "var/bytecode")
     path = write(tmp_path / "kept.py", "value = 'source'\n")
     importlib.import_module("kept")

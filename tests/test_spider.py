@@ -1,4 +1,4 @@
-"""The author's contract: arguments, settings and what is published of a spider."""
+"""The author's contract: arguments, settings and the publication of a spider."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_settings_are_checked() -> None:
     assert (settings.delay, settings.timeout, settings.handle_statuses) == (0.5, 5.0, (404,))
     assert settings.headers == {"X-A": "1"}
     assert read_settings(Listings) == SpiderSettings()
-    # An older node would refuse what it does not know.
+    # An older node would refuse an unknown setting.
     assert b"failed_share" not in msgspec.json.encode(settings)
     shared = type("Shared", (Tuned,), {"settings": {"reuse": 60, "ip": {"delay": 1}}})
     read = read_settings(type("Child", (shared,), {"settings": {"reuse": {"conditional": True}}}))

@@ -1,4 +1,4 @@
-"""self.stats of a spider outside of a worker, and what it refuses."""
+"""self.stats of a spider outside of a worker, and its refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Version: what counts as code, the label it gets, and whether it has settled. With a real git."""
+"""Version: the files that count as code, their label, and their settling. With a real git."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_what_lies_outside_the_checkout_brings_a_digest(project: Path, tmp_path:
     second = code_version(tree, [tmp_path / "rates.csv"])
     assert first != second
     assert "+" in first
-    # Git knows where a link points, not what is there.
+    # Git knows the target of a link, not its content.
     (tree / "rates.csv").symlink_to(tmp_path / "rates.csv")
     commit(project)
     linked = code_version(tree)

@@ -1,4 +1,4 @@
-"""Limits of the house (benchmarks/weight/limits.toml): what is counted stays below them."""
+"""Limits of the house (benchmarks/weight/limits.toml): the counts stay below them."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Page(NamedTuple):
     kind: str
     number: int
     part: int = 1
-    more: str = ""  # what makes it another page than without
+    more: str = ""  # a part of the URL that makes it another page
 
 
 class Site:
@@ -47,7 +47,7 @@ class Site:
         self.fetched: Counter[str] = Counter()  # by target
 
     def page_of(self, target: str) -> Page | None:
-        """What a target leads to; None: it is no page."""
+        """The page at a target; None: it is no page."""
         split = urlsplit(target)
         query = dict(parse_qsl(split.query, keep_blank_values=True))
         path, _, parameter = split.path.partition(";")

@@ -1,4 +1,4 @@
-"""What of a page counts when two URLs are compared, and which pages prove nothing."""
+"""Content of pages when two URLs are compared, and pages that prove nothing."""
 
 from __future__ import annotations
 

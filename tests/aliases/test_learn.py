@@ -1,4 +1,4 @@
-"""Learning from pages: what speaks for a rule, and what against it."""
+"""Learning from pages: evidence for and against a rule."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_url_may_be_too_long_for_a_rule() -> None:
 
 
 class Site:
-    """``pages``: what URLs bring, by path; a function is called each time."""
+    """``pages``: results of URLs, by path; a function is called each time."""
 
     def __init__(self, **pages: AliasPage) -> None:
         self.pages = pages
@@ -229,7 +229,7 @@ def test_what_spoke_against_it_must_be_compared() -> None:
 
 
 def test_a_wall_before_all_pages_proves_nothing() -> None:
-    """It is neither empty nor a form, so that only its being everywhere says what it is."""
+    """A wall is neither empty nor a form: only its presence everywhere reveals it."""
     wall = page("/subscribe")
     judged = verdict(Site(p=wall))
     assert (judged.state, len(judged.equal)) == ("proposed", 5)

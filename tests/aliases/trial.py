@@ -29,7 +29,7 @@ HERE = Settings(allow_private=(ip_network("127.0.0.0/8"),))
 
 
 class Follower(Spider):
-    """Follows all links. ``pages`` are what was fetched."""
+    """Follows all links. ``pages``: those fetched."""
 
     name = "follower"
     pages: ClassVar[list[Response]] = []
@@ -70,7 +70,7 @@ class Learned:
 
 @dataclass
 class Score:
-    """``dropped``: URLs that were found and not fetched; ``wrong``: those of pages that were not
+    """``dropped``: URLs that were found and not fetched; ``wrong``: URLs of pages that were not
     fetched at all; ``aliases``: URLs that were found beyond one of each page."""
 
     dropped: int
@@ -139,7 +139,7 @@ async def crawl(
 
 
 async def check(found: list[LearnedRule], pairs: int = 5) -> Learned:
-    """Fetches what verification asks for, without a delay."""
+    """Fetches the pages that verification asks for, without a delay."""
     downloader = Downloader(HERE)
 
     async def fetch(url: str) -> AliasPage:

@@ -24,7 +24,7 @@ def test_a_request_that_is_read_late_keeps_the_time_at_which_it_came() -> None:
         stamp(server)
         with client, server:
             assert not has_gone(server)
-            for _ in range(TRIES):  # a busy kernel begins some time after it was asked to
+            for _ in range(TRIES):  # a busy kernel starts some time after the request
                 sent = time.time()
                 client.sendall(REQUEST)
                 time.sleep(READ_LATER)

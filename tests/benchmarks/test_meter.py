@@ -22,7 +22,7 @@ def burn(seconds):
     while time.process_time() < seconds:
         pass
 """
-# Five processes burn 0.2 s each: the command, a child, its child that nobody waits for, and so on.
+# Five processes burn 0.2 s each: the command, a child, its orphan, and so on.
 FAMILY = f"""{BURN}
 burn(0.2)
 for _ in range(2):

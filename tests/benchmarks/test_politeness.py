@@ -18,7 +18,7 @@ from benchmarks.politeness.verdicts import Findings, failures, judge
 from benchmarks.politeness.world import ROBOTS, Entry, Host, World
 
 HOST = "127.0.3.9"
-EPOCH = 1_795_000_000.0  # when the logs begin
+EPOCH = 1_795_000_000.0  # start of the logs
 
 
 def scene(limit: Limit, pages: int = 300, **fields: object) -> Scene:

@@ -1,4 +1,4 @@
-"""Hosts: what each simulated host is like, and its pages. Always the same ones."""
+"""Hosts: the simulated hosts and their pages, the same in each run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHILDREN = 6  # links of a page that lead deeper: the pages form a tree
 OTHERS = 3  # links of a page to other hosts
 SECTIONS = 4  # of a page, about 1 KB each
 DRIPS = 3  # one page of so many drips, on a host that does that
-PRIVATE = "/private/"  # what robots.txt forbids
+PRIVATE = "/private/"  # forbidden by robots.txt
 CALENDAR, SESSION = "/calendar/", "sid="  # in the URLs of traps
 LANGUAGES = ("en", "en", "en", "de", "fr")
 # Kinds of hosts, and how many of a hundred there are. The others have nothing special.

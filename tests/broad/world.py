@@ -78,7 +78,7 @@ class World:
 
 
 class _Servers:
-    """All hosts: what they answer."""
+    """All hosts and their answers."""
 
     def __init__(self, all_hosts: tuple[Host, ...], port: int, log: IO[str]) -> None:
         self._hosts = all_hosts

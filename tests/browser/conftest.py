@@ -1,4 +1,4 @@
-"""Fixtures of the tests with a real browser: Debian's Chromium, and those of the service."""
+"""Fixtures of the tests with a real browser: Debian's Chromium, and the fixtures of the service."""
 
 from __future__ import annotations
 

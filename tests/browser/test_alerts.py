@@ -1,4 +1,4 @@
-"""What needs me, in a browser: it is live, and an alert is acknowledged on a phone."""
+"""The page "What needs me" in a browser: it is live, and an alert is acknowledged on a phone."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_an_alert_is_acknowledged_on_a_phone(
     expect(needs.locator(".cf-need-what")).to_have_count(2)
     expect(needs).to_contain_text("shop #7 failed: no <b>items</b>")
     with page.expect_response("**/overview/"):
-        pass  # it is polled, and what came is shown
+        pass  # it is polled, and the message is shown
     expect(needs.locator(".cf-need-what")).to_have_count(2)
     wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
     assert not page.evaluate(wide)

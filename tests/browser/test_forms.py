@@ -1,4 +1,4 @@
-"""response.form sends what Chromium sends when the same form is filled in and submitted."""
+"""response.form sends the same as Chromium when the same form is filled in and submitted."""
 
 from __future__ import annotations
 

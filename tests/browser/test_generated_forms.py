@@ -1,4 +1,4 @@
-"""response.form sends what Chromium sends, of forms of every kind."""
+"""Forms of every kind: response.form sends the same as Chromium."""
 
 from __future__ import annotations
 

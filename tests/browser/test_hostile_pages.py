@@ -154,7 +154,7 @@ def test_nothing_of_a_hostile_page_runs_or_leaves(
         expect(frame.locator("#seen")).to_have_text("Hello")
         expect(frame.locator("#seen")).to_have_css("color", "rgb(1, 2, 3)")  # it is rendered
         page.wait_for_timeout(1500)
-        assert seen == []  # by itself; and when somebody clicks:
+        assert seen == []  # by itself; and after a click:
         assert frame.locator("#inline").evaluate("one => one.complete")
         for link in ("away", "top", "blank", "load", "data", "moved"):
             frame.locator(f"#{link}").click(timeout=5000, no_wait_after=True, force=True)

@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 
 RUN = "window.ran=1"
 # Each breaks out of another place: text, attributes in either quotes, scripts, JSON in a script,
-# and what the theme's own scripts would interpret.
+# and text that the theme's own scripts would interpret.
 SCRIPTS = (
     f"<script>{RUN}</script>",
     f'"><img src=x onerror="{RUN}">',
@@ -101,7 +101,7 @@ def value_of(field: Any, row: int) -> Any:
         return others[row % others.count()] if others.exists() else None
     if field.name == "rows" and isinstance(field, models.JSONField):
         return [{"model": hostile(row)}]
-    # Numbers, by what this code names them.
+    # Numbers, with keys that are names of this code.
     if field.name in ("refused", "statuses") and isinstance(field, models.JSONField):
         return {"200": row + 1}
     if field.name == "skipped":  # tasks, and why
@@ -167,7 +167,7 @@ def value_of(field: Any, row: int) -> Any:
 
 
 def fill() -> None:
-    """Fills all our models with rows, starting with those that others refer to."""
+    """Fills all our models with rows, starting with models that others refer to."""
     # The only row of Installation is there, and no page shows it.
     todo = [m for m in apps.get_app_config("crawlservice").get_models() if m is not Installation]
     while todo:
@@ -230,7 +230,7 @@ def hostile_cluster(
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page that records what goes wrong in it: ``page.problems``."""
+    """A page that records its problems: ``page.problems``."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     context.add_init_script(WATCH)
     page = context.new_page()
@@ -254,7 +254,7 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 def look(page: Page, url: str) -> tuple[list[str], list[str]]:
-    """What is wrong with a page, and where its links lead."""
+    """The problems of a page, and the targets of its links."""
     heard: list[str] = page.problems  # type: ignore[attr-defined]
     heard.clear()
     answer = page.goto(url)
@@ -267,9 +267,9 @@ def look(page: Page, url: str) -> tuple[list[str], list[str]]:
 
 
 def kind_of(url: str) -> tuple[Any, ...]:
-    """The kind of a page: of those that differ in a number or a filter's value, a few are
-    opened; and of those that remember the filters of the list they were opened from, a few of all
-    models, because Django writes them the same way."""
+    """The kind of a page: of pages that differ in a number or a filter's value, a few are opened;
+    and of pages that remember the filters of their list, a few of all models, because Django writes
+    them the same way."""
     parts = urlsplit(url)
     words = ["#" if word.isdecimal() else word for word in parts.path.split("/")]
     names = sorted(name for name, _ in parse_qsl(parts.query))

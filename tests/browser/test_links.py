@@ -1,4 +1,4 @@
-"""The links of mutated pages are those that Chromium, without scripts, has on them."""
+"""The links of mutated pages are the same as Chromium's without scripts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def links_in(page: Page, body: bytes) -> list[str]:
     def answer(route: Route) -> None:
         nonlocal answered
         if answered:
-            route.abort()  # what the page loads, or where it refreshes to
+            route.abort()  # further files of the page, or the target of its refresh
         else:
             answered = True
             route.fulfill(body=body, headers=HTML)

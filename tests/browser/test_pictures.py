@@ -1,4 +1,4 @@
-"""What a browser showed of a page, in the admin: light and dark, on a desktop and on a phone."""
+"""A browser's pictures of a page, in the admin: light and dark, on a desktop and on a phone."""
 
 from __future__ import annotations
 

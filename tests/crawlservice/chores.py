@@ -1,4 +1,4 @@
-"""What tests of chores share."""
+"""Shared functions of the tests of chores."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def shop() -> SpiderInfo:
 
 @pytest.fixture(autouse=True)
 def forgetful() -> None:
-    """Clears what earlier tests have cached."""
+    """Clears the caches of earlier tests."""
     from crawlservice.alerts import dashboard_summary
     from crawlservice.connections.contained import failures
     from crawlservice.monitoring import charts, overview
@@ -128,7 +128,7 @@ def join(service: Frontier) -> Callable[..., int]:
 
 @pytest.fixture
 def as_role(service: Frontier) -> Callable[[str], Client]:
-    """A browser in which a user with this role is logged in; the user is named after the role."""
+    """A browser in which a user of this role is logged in; the user is named after the role."""
     from django.contrib.auth.models import User
     from django.test import Client
 

@@ -34,7 +34,7 @@ def commit(task: Task, name: str, items: Sequence[dict[str, Any]]) -> None:
 
 
 def fill(task: Task, pages: int, each: int = 3, start: int = 0) -> None:
-    """Pages with items, each of which has a number of its own as ``n``."""
+    """Pages with items, each with a number of its own as ``n``."""
     for page in range(start, start + pages):
         commit(task, f"p{page}", [{"n": page * each + k, "s": f"é{k}"} for k in range(each)])
 
@@ -57,7 +57,7 @@ def drive(export: Export, steps: int = 50, node: Settings | None = None) -> Expo
 
 
 def records(directory: Path) -> list[dict[str, Any]]:
-    """What all files hold, in the order of their names."""
+    """The records of all files, in the order of their names."""
     found: list[dict[str, Any]] = []
     for path in sorted(directory.iterdir()):
         assert not path.name.startswith("."), "a half file was left"

@@ -42,7 +42,7 @@ def fields(page: str) -> dict[str, LexborNode]:
 
 
 def filled_in(page: str) -> dict[str, str]:
-    """What a browser would send if nothing were changed."""
+    """The values that a browser would send if nothing were changed."""
 
     def values() -> Iterator[tuple[str, str]]:
         for name, node in fields(page).items():

@@ -106,7 +106,7 @@ class _Parts(StartParts):
 
 
 class Crawling:
-    """``version`` is that of the code; ``spider`` may be replaced."""
+    """``version`` of the code; ``spider`` may be replaced."""
 
     def __init__(self, frontier: Frontier, spider: type[Spider], site: Site) -> None:
         self.frontier = frontier
@@ -122,7 +122,7 @@ class Crawling:
         return self.run(submit(self.spider.name, {}, settings=settings))
 
     def parse(self, task: Task | None = None, **wanted: Any) -> Task:
-        """A task that parses kept pages, those of ``task``, run to its end."""
+        """A task that parses kept pages, by default all of ``task``, run to its end."""
         return self.run(self.begin(task, **wanted))
 
     def begin(self, task: Task | None = None, **wanted: Any) -> Task:
@@ -151,7 +151,7 @@ class Crawling:
         return task
 
     def take(self, task: Task, admission: Admission) -> tuple[Outcome, list[Admission]]:
-        """Runs a request, and writes its outcome. Returns what it led to as well."""
+        """Runs a request, and writes its outcome. Returns its follow-ups as well."""
         outcome, parts = self.outcome_of(task, admission)
         assert outcome.verdict.final, (outcome.verdict, outcome.reason, outcome.detail)
         Participants([SourceLinks(self.frontier, self.ledger)]).prepare([outcome])

@@ -1,4 +1,4 @@
-"""The web: admin lists, actions and escaping; who may control tasks; health."""
+"""The web: admin lists, actions and escaping; rights to control tasks; health."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alerts in the admin: what needs me, decisions, rules, targets and messages."""
+"""Alerts in the admin: "What needs me", decisions, rules, targets and messages."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def act(client: Client, place: str, action: str, *rows: Any) -> str:
     return client.post(place, form, follow=True).content.decode()
 
 
-# -- what needs me ---------------------------------------------------------------------------------
+# -- open alerts -----------------------------------------------------------------------------------
 
 
 def test_the_dashboard_begins_with_what_needs_me(admin: Client) -> None:

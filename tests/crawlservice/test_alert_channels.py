@@ -301,7 +301,7 @@ def test_parts_of_an_address_are_scrubbed() -> None:
 
 
 class Mailbox(Message):
-    """Keeps what arrives; refuses recipients whose name begins with ``no``."""
+    """Keeps messages; refuses recipients whose names start with ``no``."""
 
     def __init__(self) -> None:
         super().__init__()

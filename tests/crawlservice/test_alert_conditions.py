@@ -1,4 +1,4 @@
-"""What is found: each condition begins, is there with its sentence and its link, and is over."""
+"""Conditions: each starts, is there with its sentence and its link, and is over."""
 
 from __future__ import annotations
 

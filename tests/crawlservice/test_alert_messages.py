@@ -70,7 +70,7 @@ def add_rule(*targets: AlertTarget, **fields: Any) -> AlertRule:
 
 
 def find(now: datetime, *spiders: str, kind: str = "task_failed") -> None:
-    """What a leader found at this time."""
+    """Records the findings of a leader at this time."""
     findings = [
         Alarm(kind, name, now, {"spider": name, "task": 7, "reason": "no pages"}, spider=name)
         for name in spiders
@@ -275,7 +275,7 @@ def test_a_message_is_made_once_however_many_announce(target: AlertTarget) -> No
 def test_a_leader_that_dies_while_it_announces_loses_nothing(
     target: AlertTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At each of its writes: what it had written is gone, and the next leader writes all."""
+    """At each of its writes: its earlier writes are undone, and the next leader writes all."""
     add_rule(target)
     find(clock.now() - HOUR, "shop")
 

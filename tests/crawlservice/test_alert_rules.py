@@ -1,4 +1,4 @@
-"""Rules of alerts, as pure functions of what is known and of the time."""
+"""Rules of alerts, as pure functions of the facts and of the time."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_a_stream_tells_what_happened_after_an_event(api: Program, task: Task) -
     assert [message["id"] for message in told] == [str(second)]
     assert told[0]["event"] == "cancelled"
     assert f'"task": {task.pk}, "spider": "shop", "kind": "cancelled"' in told[0]["data"]
-    # Without a number it begins now, and reports the current number.
+    # Without a number it starts with the next event, and reports the current number.
     assert read(api) == [{"id": str(second)}]
     assert len(read(api, after=0)) == 2
 

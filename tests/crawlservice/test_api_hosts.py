@@ -37,7 +37,7 @@ def run(*arguments: str, noun: str = "host") -> str:
 
 
 def busy(frontier: Frontier) -> Task:
-    """A task with three ready requests of the host, which rests after the last one."""
+    """A task with three ready requests of the host, which rests after the last claim."""
     task = submit("shop", {"city": "Ulm"})
     some = [Admission(make_rid(task.pk, b"%d" % n), 0, NAME, 0, b"") for n in range(3)]
     frontier.admit(task.pk, some)

@@ -1,5 +1,5 @@
-"""Who may do what through the API: roles, objects and actions, with tokens of every scope; and no
-address of the whole web is open to strangers, except those listed here."""
+"""Rights of the API: roles, objects and actions, with tokens of every scope; and no address of the
+whole web is open to strangers, except those listed here."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_who_may_decide_about_spiders_schedules_and_errors(published: Frontier, 
 
 @pytest.mark.parametrize("role", ROLE_NAMES)
 def test_who_may_order_for_hosts(service: Frontier, role: str) -> None:
-    """Who may control tasks of others; tokens of scope operate."""
+    """The right to control tasks of others suffices; tokens need the scope operate."""
     user = person(role)
     for scope in SCOPES:
         caller = program(user, scope)
@@ -281,7 +281,7 @@ def test_the_docs_need_a_login_or_a_token(browser: Client, published: Frontier) 
 
 # -- every address ---------------------------------------------------------------------------------
 
-# What a stranger may fetch, and why.
+# Addresses open to strangers, with the reason.
 OPEN = {
     "/setup/1/": "404 unless it is the link that the first start printed",
     "/": "leads to the login",

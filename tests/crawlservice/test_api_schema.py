@@ -80,7 +80,7 @@ def openapi(
 
 
 def known() -> dict[str, str]:
-    """Headers of a caller who may do everything."""
+    """Headers of a caller with all rights."""
     _, secret = tokens.make(
         User.objects.get_or_create(username="root", is_superuser=True)[0], "test", "operate"
     )

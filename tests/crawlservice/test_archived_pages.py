@@ -1,4 +1,4 @@
-"""Kept pages in WARC segments: what a row names can be read, whatever fails in between."""
+"""Kept pages in WARC segments: every named record can be read, whatever fails in between."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def archive(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def kinds(archive: Archive) -> list[str]:
-    """Of the records of all segments, without those of the files themselves."""
+    """The types of the records of all segments, without records about the files themselves."""
     found = []
     for name in sorted(PageSegment.objects.values_list("name", flat=True)):
         found += [record.kind for record in records_in(archive, name)]

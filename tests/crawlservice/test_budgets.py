@@ -1,4 +1,4 @@
-"""Budgets of tasks: bytes and time close them, and what limits stopped is told everywhere."""
+"""Budgets of tasks: bytes and time close them, and all surfaces report links stopped by limits."""
 
 from __future__ import annotations
 

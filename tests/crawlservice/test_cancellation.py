@@ -72,7 +72,7 @@ def cancel(crawl: GraphCrawl, frontier: Frontier) -> None:
 
 
 def end(frontier: Frontier) -> Task:
-    """Runs two rounds: what the first aligns, the second ends."""
+    """Runs two rounds: the first aligns Redis, the second ends the task."""
     steward = Steward(Settings(), frontier)
     steward.tick()
     steward.tick()

@@ -1,4 +1,4 @@
-"""Start-up checks, on real servers where one can be made wrong, else on what a server would say."""
+"""Start-up checks, on real servers where one can be made wrong, else on simulated answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A machine whose clock is wrong writes correct times: those of the database."""
+"""A machine whose clock is wrong writes correct times, from the database's clock."""
 
 from __future__ import annotations
 

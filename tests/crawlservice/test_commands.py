@@ -1,4 +1,4 @@
-"""Commands: what they print, that they refuse bad input in plain words, and their exit codes."""
+"""Commands: their output, the refusal of bad input in plain words, and their exit codes."""
 
 from __future__ import annotations
 
@@ -307,7 +307,7 @@ def test_startspider_writes_a_spider_that_passes_check(
         env={
             "PATH": os.environ["PATH"],
             "PYTHONPATH": f"{tmp_path}:{CHECKOUT}",
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # those of others, which start slowly
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # plug-ins of others, which start slowly
         },
         capture_output=True,
         text=True,
@@ -460,7 +460,7 @@ def test_an_error_at_the_prompt_is_shown_alone(
     assert done.stderr.count("Traceback") == 1
     assert "ZeroDivisionError" in done.stderr
     assert "ImportError" not in done.stderr
-    assert "fetch at 0x" in done.stdout  # the prompt goes on
+    assert "fetch at 0x" in done.stdout  # the prompt continues
 
 
 @pytest.mark.process

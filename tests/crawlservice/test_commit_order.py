@@ -1,4 +1,4 @@
-"""Readers with a cursor: no item appears behind what is settled."""
+"""Readers with a cursor: no item appears behind the settled number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alert conditions are one file each: ours keep the contract, and those of packages are found."""
+"""Alert conditions are one file each: ours keep the contract, and packages can add some."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_settings_of_the_task_a_csv_and_plain_progress_lines(
         asked = demo.stats()["requests"]
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(rf"settings +page_limit={limit}  delay=0", done.stdout)
-    assert re.search(rf"requests +{limit + 1}\b", done.stdout)  # with that of start
+    assert re.search(rf"requests +{limit + 1}\b", done.stdout)  # with the request of start
     assert asked <= limit  # robots.txt is not counted
     items = re.search(r"(\d+) items to ", done.stdout)
     assert items is not None
@@ -211,7 +211,7 @@ def test_a_node_that_would_spoil_the_crawl_is_named(
 
 @pytest.fixture
 def look_around(join: Callable[..., int], shop: SpiderInfo) -> Callable[[], str]:
-    """What a crawl of ``shop`` prints before it begins; nodes are added with ``join``."""
+    """The output of a crawl of ``shop`` before it starts; nodes are added with ``join``."""
 
     def look() -> str:
         out = io.StringIO()

@@ -1,4 +1,4 @@
-"""The dashboard: what it shows is true, at a fixed cost, and only for users who may see it."""
+"""The dashboard: its numbers are true, at a fixed cost, and only for users who may see it."""
 
 from __future__ import annotations
 

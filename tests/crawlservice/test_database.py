@@ -1,4 +1,4 @@
-"""prepare(): tables exist, brought up to date once, or the refusal says what to do."""
+"""prepare(): the tables are created or brought up to date once, or the refusal names the fix."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.servers import PostgresServer
 
 pytestmark = pytest.mark.databases("sqlite", "postgres")
 
-# What a command does first; these tests run it in processes of its own.
+# The first step of each command; these tests run it in processes of its own.
 PREPARE = "from crawlservice.connections.database import prepare; print(prepare(), 'prepared')"
 
 
@@ -111,7 +111,7 @@ def test_weak_postgres_settings_are_warnings(new_database):
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    """A server with a guest user, who needs a password."""
+    """A server with a guest user that needs a password."""
     server = PostgresServer()
     try:
         server.start()
@@ -199,7 +199,7 @@ def test_a_sqlite_in_use_says_so(new_database):
 
 
 def refusal(url):
-    """The one line that a command would print."""
+    """The line that a command would print."""
     with django_on(url), pytest.raises(ConfigError) as raised:
         prepare()
     told = str(raised.value)

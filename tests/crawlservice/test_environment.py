@@ -1,4 +1,4 @@
-"""Unknown names in the environment are reported, with the one that was probably meant."""
+"""Unknown names in the environment are reported, with the name that was probably meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Error pages: ours, in the reader's language, and without what the theme needs."""
+"""Error pages: ours, in the reader's language, and without files of the theme."""
 
 from __future__ import annotations
 

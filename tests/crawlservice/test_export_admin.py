@@ -299,7 +299,7 @@ def test_the_api_adds_changes_controls_and_deletes(call: Callable[..., Any]) -> 
     assert Action.objects.filter(verb__endswith="export").count() == 6
 
 
-# -- the command, and what is kept ----------------------------------------------------------------
+# -- the command, and kept rows -------------------------------------------------------------------
 
 
 def test_the_command_lists_them_with_how_far_they_are(capsys: pytest.CaptureFixture[str]) -> None:

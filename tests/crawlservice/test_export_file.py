@@ -1,4 +1,4 @@
-"""exports.toml: what it defines is exported, and mistakes name the file, the line and the fix."""
+"""exports.toml: its exports run, and mistakes name the file, the line and the fix."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_a_table_is_made_and_extended(server: tuple[str, Query]) -> None:
 def test_a_column_is_changed_however_long_that_takes(
     server: tuple[str, Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The usual limit applies again to what follows."""
+    """The usual limit applies again to later statements."""
     url, ask = server
     commit(made_task(), "a", [{"n": 1}])
     assert drive(add(table(url))).problem == ""
@@ -481,7 +481,7 @@ def test_offsets_of_a_deleted_export_of_the_name_are_not_its_own(
 
 
 def test_an_export_that_is_on_its_way_needs_no_group(kafka: str) -> None:
-    """Its place in the database says where to go on; the group is asked about one batch."""
+    """Its place in the database suffices to continue; the group is asked about one batch."""
     task = made_task()
     fill(task, 2)
     export = add({"kind": "kafka", "servers": kafka, "topic": "houses"})
@@ -492,7 +492,7 @@ def test_an_export_that_is_on_its_way_needs_no_group(kafka: str) -> None:
 
 
 def test_the_transaction_commits_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The order of calls: what is recorded belongs to the transaction of the messages."""
+    """The order of calls: the recorded place belongs to the transaction of the messages."""
     confluent = pytest.importorskip("confluent_kafka")
     calls: list[Any] = []
 

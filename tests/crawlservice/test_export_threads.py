@@ -1,4 +1,4 @@
-"""The leading steward's exports: each in its thread, so that one that hangs delays nobody."""
+"""The leading steward's exports: each in its thread, so that one that hangs delays no other."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def files(**more: Any) -> dict[str, Any]:
 
 
 class Killed(BaseException):
-    """What a process does not survive."""
+    """A crash that a process does not survive."""
 
 
 def kill_at(monkeypatch: pytest.MonkeyPatch, point: str, nth: int = 1) -> None:
@@ -108,7 +108,7 @@ def test_two_leaders_at_once_write_the_same_files(place: Path) -> None:
 def test_a_node_that_stopped_in_the_middle_does_no_harm_later(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has planned a batch and hangs; another takes over and goes on; then it wakes up."""
+    """It has planned a batch and hangs; another node takes over and continues; then it wakes up."""
     fill(made_task(), 4)
     export = add(files(max_rows=5))
     slow = Exporter(export.pk, Settings())

@@ -1,4 +1,4 @@
-"""What must not be reachable from outside: DEBUG, keys that can be guessed, the var directory."""
+"""Exposure to the outside: DEBUG, keys that can be guessed, the var directory are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments that name files, or have a login in a URL: by whom, and in which way."""
+"""Arguments that name files, or have a login in a URL: permitted users and ways."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def test_a_file_that_a_page_has_named_meanwhile_is_kept(task: Task) -> None:
 
 
 def test_a_page_and_pruning_at_the_same_moment(task: Task) -> None:
-    """Whoever has the row first wins; the page never names what is gone."""
+    """Whoever has the row first wins; the page never names a file that is gone."""
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has one writer at a time")
     one = put(b"one")

@@ -1,4 +1,4 @@
-"""Health, readiness and metrics: what they report, and who may read it."""
+"""Health, readiness and metrics: their content, and the right to read it."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def test_taking_over_drops_what_was_there_and_fills_it_again(
     assert not is_whole(foreign)
     assert [action.verb for action in Action.objects.all()] == ["take over redis"]
     with pytest.raises(FrontierError, match="ERA"):
-        Frontier(PartitionedStore(redis_client)).leases.renew(7, 10)  # of theirs, who knows era 1
+        Frontier(PartitionedStore(redis_client)).leases.renew(7, 10)  # of the foreign era
     Steward(Settings(), foreign).tick()
     assert is_whole(foreign)
     assert foreign.is_open(task.pk)

@@ -1,4 +1,4 @@
-"""The journal: who did what, when and from where; by commands and in the admin alike."""
+"""The journal: user, action, time and address; by commands and in the admin alike."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_a_page_is_there_only_with_its_row(task: Task) -> None:
     assert KeptPage.objects.count() == PageBody.objects.count() == Page.objects.count() == 0
     assert bad.results.page is not None
     bad.depth, bad.results.items = 0, []
-    DjangoLedger().commit([bad])  # its body is packed, and let go
+    DjangoLedger().commit([bad])  # its body is packed and released
     assert bodies() == {"a": b"<p>1"}
     assert bad.results.page.held.given == 4
 

@@ -1,4 +1,4 @@
-"""Kept pages in the admin: who sees what of them, and that what sites sent is harmless."""
+"""Kept pages in the admin: rights to see them, and harmless display of their contents."""
 
 from __future__ import annotations
 

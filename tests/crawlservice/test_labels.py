@@ -1,4 +1,4 @@
-"""Labels of tasks, and what is found by them."""
+"""Labels of tasks, and searches by label."""
 
 from __future__ import annotations
 

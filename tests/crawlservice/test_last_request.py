@@ -114,7 +114,7 @@ def test_a_steward_lets_it_go_when_nobody_else_did(frontier: Frontier, steward: 
 def test_with_partitions_it_does_not_go_before_what_was_lost(
     redis_client: Redis, frontier: Frontier, steward: Steward
 ) -> None:
-    """The counters agree, and the page that another one led to is missing."""
+    """The counters agree, and a follow-up of a completed page is missing."""
     crawl = GraphCrawl(frontier, ends=True)
     pages_done(crawl, frontier, 2)
     renew(frontier, mistrust="a test says so")
@@ -217,7 +217,7 @@ def _completions(ledger: DjangoLedger, outcome: Outcome) -> Any:
 
 @pytest.fixture
 def ended(ending: SpiderInfo, add_page: Callable[..., Page]) -> Callable[..., Task]:
-    """A task that has ended: ``ended(pages=[(error, items), ...], last="what it raised")``."""
+    """A task that has ended: ``ended(pages=[(error, items), ...], last="the exception")``."""
 
     def run(pages: list[tuple[str, int]], last: str = "", start: str = "", items: int = 0) -> Task:
         task = submit("shop", ULM)

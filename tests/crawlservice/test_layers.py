@@ -51,14 +51,14 @@ class Crawl:
         return Admission(make_rid(self.task, url.encode()), rank_of(0, 0, depth), host, 0, row)
 
     def claim(self) -> list[str]:
-        """The URLs of what is handed out now."""
+        """The URLs of the claimed requests."""
         for _ in range(20):
             self.sequence += 1
             self.held += self.frontier.claim(NODE, self.sequence, 500).requests
         return sorted(record.read_head(one.record).url for one in self.held)
 
     def end(self, links: dict[str, list[str]], *, failed: tuple[str, ...] = ()) -> None:
-        """Everything that is held ends. ``links``: URL -> those that it leads to."""
+        """Ends all held requests. ``links``: URL -> its follow-ups."""
         for one in self.held:
             head = record.read_head(one.record)
             url, depth = head.url, head.depth
@@ -195,7 +195,7 @@ def test_redis_loses_everything(crawl: Crawl, published: Frontier) -> None:
 
 
 def test_redis_loses_a_request_of_the_layer(crawl: Crawl, published: Frontier) -> None:
-    """Its counters agree, but not with the ledger: what is missing comes back first."""
+    """Redis agrees with itself, but not with the ledger: the lost request comes back first."""
     crawl.run(LINKS)
     crawl.run(LINKS)
     Page.objects.filter(url=B).delete()

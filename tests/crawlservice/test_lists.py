@@ -67,7 +67,7 @@ def test_pages_are_turned_by_key(many: Client) -> None:
     assert urls(back) == ["/6", "/5", "/4"]
     assert [*turned(back)] == ["Older"]
     assert urls(look(many, "page/" + turned(third)["Newest"])) == ["/6", "/5", "/4"]
-    # Another filter begins with its newest rows.
+    # Another filter starts with its newest rows.
     filters = LexborHTMLParser(second).css("#changelist-filter a")
     assert filters
     assert not any("before=" in str(a.attributes["href"]) for a in filters)

@@ -96,7 +96,7 @@ def test_a_node_that_was_stopped_is_not_missed() -> None:
 
 
 def test_a_node_that_ends_by_itself_is_not_missed(service: Frontier) -> None:
-    """Like that of a `crawl` that was killed: no node of its name ever comes back."""
+    """Like the node of a killed `crawl`: no node of its name ever comes back."""
     renew(service)
     code = Code(Path("spiders"), Path("manage.py"))
     services = DjangoServices(Settings(), "", code, once=True)

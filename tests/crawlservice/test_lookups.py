@@ -1,4 +1,4 @@
-"""Look-ups of the admin's lists: only what their filters declare, and no value makes an error."""
+"""Look-ups of the admin's lists: only declared filters are allowed, and no value makes an error."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_every_list_takes_declared_look_ups_only(site: Any, rows: Task) -> None:
         if name in known or name in CONTROLS:
             continue
         tried += 1
-        # A value that fits most columns, and those that do not, in turn.
+        # In turn, a value that fits most columns, and values that do not.
         value = "1" if number % 2 else ODD[number // 2 % len(ODD)]
         with pytest.raises((IncorrectLookupParameters, SuspiciousOperation)):
             instance(site, {name: value}, root)
@@ -120,7 +120,7 @@ def test_every_list_takes_declared_look_ups_only(site: Any, rows: Task) -> None:
 def test_every_value_is_understood_or_refused(site: Any, rows: Task) -> None:
     root = User.objects.create(username="root", is_superuser=True, is_staff=True)
     ours = [(name, value) for name in sorted(declared(site)) for value in ODD]
-    # What Django itself reads is the same in every list: each value is tried in some of them.
+    # Parameters of Django itself are the same in every list: each value is tried in some of them.
     turn = REGISTRY.index(site)
     djangos = [
         (name, ODD[(len(CONTROLS) * turn + 2 * number + one) % len(ODD)])

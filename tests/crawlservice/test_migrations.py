@@ -1,4 +1,4 @@
-"""Migrations: they are those of the models, and databases of the pilot keep their rows."""
+"""Migrations: they agree with the models, and databases of the pilot keep their rows."""
 
 from __future__ import annotations
 

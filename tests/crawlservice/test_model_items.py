@@ -380,7 +380,7 @@ def test_the_history_of_rows_with_long_keys(task: Task) -> None:
     assert RowChange.objects.get().row == key
 
 
-# -- what is wrong with the code ------------------------------------------------------------------
+# -- mistakes in the code -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

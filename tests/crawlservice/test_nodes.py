@@ -66,8 +66,8 @@ def test_a_lease_that_is_over_and_leaving_count_more_than_the_code(join: Join, s
     [
         ([OLD, OLD, OLD], []),
         ([OLD, OLD, NEW], ["c"]),  # a canary
-        ([OLD, NEW, NEW], ["a"]),  # the last one
-        ([OLD, NEW], ["a", "b"]),  # who is right?
+        ([OLD, NEW, NEW], ["a"]),  # the last old node
+        ([OLD, NEW], ["a", "b"]),  # neither has a majority
         ([OLD, OLD, NEW, NEW], ["a", "b", "c", "d"]),
         ([OLD], []),
         ([""], []),
@@ -103,7 +103,7 @@ def test_only_nodes_that_work_have_a_say_in_skew(join: Join) -> None:
         (170, NodeHealth(lease=300, beat=60), False),
         (149, NodeHealth(lease=300, beat=60), True),
         (60, NodeHealth(), False),  # an older node
-        (50, NodeHealth(lease=120, beat=60), False),  # of which the lease is short
+        (50, NodeHealth(lease=120, beat=60), False),  # a short lease
         (29, NodeHealth(lease=120, beat=60), True),
     ],
 )
@@ -152,7 +152,7 @@ def test_versions_that_differ_for_long_are_a_trouble(join: Join) -> None:
     join("gamma", version=NEW, state="live", changed_at=long_ago)
     assert [node.condition for node in read()] == ["abnormal", "idle", "idle"]
     assert "another version than other nodes for more than 15 minutes" in read()[0].headline
-    join("delta", version=NEW, state="live", changed_at=now)  # a rollout goes on
+    join("delta", version=NEW, state="live", changed_at=now)  # a rollout is under way
     assert {node.condition for node in read()} == {"idle"}
     assert [node.node for node in read() if node.skew] == ["alpha"]
 

@@ -41,7 +41,7 @@ def close(crawl: GraphCrawl, frontier: Frontier) -> None:
 def between(
     steward: Steward, monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]
 ) -> None:
-    """A round in which something happens after it has read which tasks there are."""
+    """A round in which something happens after it has read the tasks."""
     with monkeypatch.context() as patched:
         patched.setattr(
             work_of(steward, "tasks", TaskChore)._stillness, "examine", lambda found: happens()

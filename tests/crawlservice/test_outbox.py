@@ -72,7 +72,7 @@ def test_a_lease_ends_and_the_message_is_claimed_again(outbox: Outbox[int]) -> N
 
 
 def test_a_failure_counts_only_while_its_claim_holds(outbox: Outbox[int]) -> None:
-    """Else a sender that was held up would put off, or give up, what another one sends."""
+    """Else a delayed sender would put off, or give up, another sender's entry."""
     late, *_ = [claim for claim, _ in outbox.claim([], 9)]
     end_leases()
     mine = next(claim for claim, _ in outbox.claim([], 9) if claim.row == late.row)

@@ -164,7 +164,7 @@ def test_a_good_end_costs_no_query_more(crawl: Callable[..., Task]) -> None:
     with CaptureQueriesContext(connection) as queries:
         crawl([SEED, OK])
     looks = [q["sql"] for q in queries if q["sql"].startswith("SELECT")]
-    # Its proxies, the runs with the same arguments, and the requests of the last one.
+    # Its proxies, the runs with the same arguments, and the requests of the last run.
     assert len(looks) == good + 3
 
 
@@ -174,7 +174,7 @@ def test_a_retry_takes_the_outcome_back(crawl: Callable[..., Task], published: F
     retry(task.pk)
     task.refresh_from_db()
     assert (task.outcome, task.reason, task.status) == ("", "", "running")
-    assert Event.objects.get().outcome == "finished_with_errors"  # that is what happened
+    assert Event.objects.get().outcome == "finished_with_errors"  # the event as it was
 
 
 def test_a_reason_is_short(crawl: Callable[..., Task]) -> None:

@@ -37,7 +37,7 @@ def task(ended_task: Task, add_page: Callable[..., Page]) -> Task:
     ("name", "words"),
     [
         ("x" * 300 + ".csv", "cannot be written: File name too long"),
-        ("x" * 248 + ".csv", "cannot be written: File name too long"),  # with what a draft adds
+        ("x" * 248 + ".csv", "cannot be written: File name too long"),  # a draft adds to it
         ("a\0.csv", "cannot be written: "),
         ("pipe.csv", "is not a regular file"),
         ("file.csv/a.csv", "there is no directory"),

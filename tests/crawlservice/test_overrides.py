@@ -71,7 +71,7 @@ def test_a_task_has_them_in_the_frontier_and_in_the_workers(published: Frontier)
     task = Task.objects.get(pk=task.pk)
     limits = limits_of(task)
     assert (limits.delay, limits.robots, limits.page_limit) == (4000, False, 8)
-    assert limits.concurrency == 3  # that of the spider
+    assert limits.concurrency == 3  # the spider's own
     assert task.settings["failed_share"] == 0.25
     assert task.overrides == given
     spec = DjangoLedger().tasks.spec(task.pk)

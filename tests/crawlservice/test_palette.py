@@ -1,4 +1,4 @@
-"""The palette of the admin: what it finds, and the commands that can be typed in it."""
+"""The palette of the admin: its results, and the commands that can be typed in it."""
 
 from __future__ import annotations
 

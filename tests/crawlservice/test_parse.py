@@ -100,7 +100,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def parse(
     package: Path, settings_with: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> Parse:
-    """Runs the command and returns what it wrote to standard output and error."""
+    """Runs the command and returns its standard output and error."""
     monkeypatch.syspath_prepend(package.parent)
     settings_with(
         CRAWLFRAME=replace(settings.CRAWLFRAME, spiders=package.name, allow_private=LOOPBACK),

@@ -1,4 +1,4 @@
-"""People: the setup link, throttled logins, and roles that nobody can raise for themselves."""
+"""People: the setup link, throttled logins, and roles, which users cannot raise for themselves."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def enter(name: str, address: str) -> int:
 def test_who_guesses_over_many_names_must_wait_too(service: Frontier) -> None:
     person("ada", "viewer")
     assert guess(29) == [200] * 29
-    assert enter("ada", "192.0.2.7") == 302  # which does not clear what the others failed
+    assert enter("ada", "192.0.2.7") == 302  # which does not clear the failures of others
     assert guess(3, first=29) == [429] * 3
     assert enter("ada", "192.0.2.7") == 429
     assert enter("ada", "192.0.2.8") == 302
@@ -413,7 +413,7 @@ def test_tokens_go_with_their_user(as_role: Callable[[str], Client]) -> None:
     Token.objects.create(user=user, name="x", start="x", digest="x")
     had = dict(admin.site._registry)
     if Token not in had:
-        admin.site.register(Token, ReadOnly)  # which nobody may delete from
+        admin.site.register(Token, ReadOnly)  # a list without deletion
     try:
         as_role("administrator").post(f"{USERS}{user.pk}/delete/", {"post": "yes"})
     finally:

@@ -122,7 +122,7 @@ with ProcessGroup(sys.stdout.buffer, 20) as group:
     guard.start()
     owner.kill()
     owner.wait()
-    owner.stdout.read()  # its end: nobody has the pipe any more
+    owner.stdout.read()  # its end: no process has the pipe any more
     while os.path.exists(f"/proc/{pid}"):  # noqa: PTH110
         time.sleep(0.01)
     assert guard.is_alive()

@@ -1,4 +1,4 @@
-"""The folder of a project: how it is found, its .env, and what startproject makes."""
+"""The folder of a project: its search, its .env, and the files of startproject."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_manage_py_that_was_started_is_the_project_wherever_one_is(shop, typed
 def test_a_manage_py_of_others_is_none(typed, tmp_path, monkeypatch) -> None:
     (tmp_path / "manage.py").write_text("import django\n")
     typed("crawlframe", "tasks", at=tmp_path)
-    assert project.script() == CHECKOUT / "manage.py"  # the one this package lies beside
+    assert project.script() == CHECKOUT / "manage.py"  # in the checkout of this package
     monkeypatch.setattr(project, "__file__", str(tmp_path / "installed/crawlservice/project.py"))
     assert project.script() is None
     assert project.directory() == tmp_path.resolve()
@@ -103,7 +103,7 @@ def test_the_version_is_ours_not_djangos(typed, capsys, tmp_path) -> None:
     assert capsys.readouterr().out == f"{__version__}\n"
 
 
-# What messages call it
+# Its name in messages
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_another_file_may_be_named_and_must_exist(environment, tmp_path: Path) -
     assert "A" not in variables
 
 
-# What startproject makes
+# Projects made by startproject
 
 
 def test_a_new_project_has_all_it_needs(shop: Path) -> None:

@@ -63,7 +63,7 @@ def urls() -> set[str]:
     return {*Proxy.objects.values_list("url", flat=True)}
 
 
-# -- what pages name -------------------------------------------------------------------------------
+# -- proxies named by pages ------------------------------------------------------------------------
 
 
 def test_what_a_page_names_enters_the_pool_once_and_sealed(source: ProxySource) -> None:

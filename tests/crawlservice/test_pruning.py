@@ -1,4 +1,4 @@
-"""Pruning: old rows are deleted in batches; what may still be needed stays."""
+"""Pruning: old rows are deleted in batches; rows that may still be needed stay."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_the_stream_of_events_goes_on_after_its_last_event_is_pruned(task: Task)
     newest = event(task, 40)
     prune()
     assert left(Event) == [newest]
-    assert deliveries.newest() == newest  # so that nobody starts over
+    assert deliveries.newest() == newest  # so that no delivery starts over
     fresh = event(task, 0)
     assert [one.pk for one in deliveries.after(known)] == [newest, fresh]
     assert [one.pk for one in deliveries.after(newest)] == [fresh]
@@ -262,7 +262,7 @@ def test_a_look_reads_no_large_table_from_end_to_end(
 
 
 def fill(rows: int, task: Task, schedule: Schedule, webhook: Webhook) -> None:
-    """Adds ``rows`` of each kind, the oldest of which may soon be deleted."""
+    """Adds ``rows`` of each kind; the oldest may soon be deleted."""
     user = User.objects.create_user("ada")
     series = f"FROM generate_series(1, {rows}) n"
     numbers = ", ".join(WAITING)
@@ -294,7 +294,7 @@ def fill(rows: int, task: Task, schedule: Schedule, webhook: Webhook) -> None:
 
 def test_the_leading_steward_prunes(published: Frontier, join: Callable[..., int]) -> None:
     steward = Steward(Settings(), published)
-    steward.tick()  # the first era begins
+    steward.tick()  # the first era starts
     living, newest = join("alpha"), join("alpha")
     dead = Generation.objects.create(node="beta", machine="m", pid=1).pk
     last = Generation.objects.create(node="gamma", machine="m", pid=1).pk

@@ -231,7 +231,7 @@ def test_no_item_counts_twice_whoever_reads(start: Any) -> None:
     late = read(task, all_rows(), LATER, 500, 70)
     with transaction.atomic():
         assert late.save()
-        assert not other.save()  # somebody else has read on
+        assert not other.save()  # another reader has continued
         assert not stale.save()
     with transaction.atomic():  # a leader dies
         start.add(task, items(5, 70))
@@ -268,7 +268,7 @@ def test_a_judge_that_fails_keeps_no_task_from_ending(
     assert end(start(items(60))).outcome == "finished"
     assert "could not be judged" in caplog.text
     watch = QualityWatch(all_rows, no_refusal)
-    watch.tick({})  # it goes on, too
+    watch.tick({})  # it continues, too
     monkeypatch.undo()
     assert not Profile.objects.get().judged
     QualityWatch(all_rows, no_refusal).tick({})

@@ -1,4 +1,4 @@
-"""What decides about the quality of a run: sketches, texts, windows, the judge."""
+"""Rules of the quality of a run: sketches, texts, windows, the judge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs for a look at its result writes nothing to a database through Django."""
+"""Trial runs write nothing to a database through Django."""
 
 from __future__ import annotations
 

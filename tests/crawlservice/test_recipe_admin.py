@@ -62,7 +62,7 @@ WHOLE: dict[str, Any] = {
 
 
 def posted(page: str, **more: str) -> dict[str, str]:
-    """What a browser sends of the form as it is shown."""
+    """The fields that a browser sends of the unchanged form."""
     form: dict[str, str] = {}
     for one in LexborHTMLParser(page).css("#recipe [name], [form=recipe][name]"):
         name, attributes = one.attributes["name"] or "", one.attributes

@@ -1,4 +1,4 @@
-"""A recipe tried on one page: what is found, what is shown, and what it may not do."""
+"""A recipe tried on one page: its values, their display, and its bounds."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_what_is_not_markup() -> None:
 
 
 def test_an_expression_for_all_texts_below_an_element_is_marked_there() -> None:
-    """Its last step is cut off, and what is left must be an expression, too."""
+    """Its last step is cut off; the rest must be an expression, too."""
     response = make_response(html="<div><p>a<b>b</b></p></div>")
     data: Any = {"all": {"xpath": "//p//text()"}, "two": {"xpath": "//p//text() | //a//text()"}}
     mark(response, None, recipe("http://a.example", fields=data).fields)

@@ -1,4 +1,4 @@
-"""record: a folder of pages of a real site, what is said about it, and a second recording."""
+"""record: a folder of pages of a real site, the report about it, and a second recording."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_recording_is_written_and_recorded_again(
     head = json.loads((folder / "recording.json").read_text())
     assert head["arguments"] == {"site": site.url, "token": "stripped-token"}
 
-    # Again: with the same arguments; what was ignored by hand stays so.
+    # Again: with the same arguments; fields ignored by hand stay so.
     head["ignore"] = ["items.title"]
     (folder / "recording.json").write_text(json.dumps(head))
     monkeypatch.setattr(command, "read_secret", lambda prompt: TOKEN)

@@ -65,7 +65,7 @@ def steward(redis_client: Redis, partitions: int) -> Frontier:
 
 @pytest.fixture
 def node(redis_client: Redis, partitions: int, steward: Frontier) -> Callable[[], Frontier]:
-    """Makes frontiers like those of nodes' processes."""
+    """Makes frontiers as nodes' processes have."""
 
     def make() -> Frontier:
         frontier = Frontier(PartitionedStore(redis_client, partitions=partitions))
@@ -279,7 +279,7 @@ def stop(life: Life, frontier: Frontier, services: DjangoServices) -> None:
 
 
 def begin_another(life: Life, frontier: Frontier, services: DjangoServices) -> None:
-    frontier.leases.renew(99, 60)  # of a node elsewhere, so nobody compares
+    frontier.leases.renew(99, 60)  # of a node elsewhere, so no clock is compared
     begin(ME, services, frontier)
 
 
@@ -430,7 +430,7 @@ def test_what_was_fetched_comes_before_what_a_limit_had_left_out(
     crawl, frontier = GraphCrawl(steward, **limits), node()
     crawl.work(frontier, 1)
     first, second = (crawl.commit([one]) for one in crawl.claim(frontier, 2))
-    frontier.complete(second)  # its links are admitted, and those of the first are beyond the limit
+    frontier.complete(second)  # its links are admitted; the first's are beyond the limit
     frontier.complete(first)
     while crawl.work(frontier, 2):
         pass
@@ -464,7 +464,7 @@ def test_everything_is_admitted_however_small_the_steps(
 
 
 def task_with_a_new_delay(steward: Frontier, **fields: Any) -> Task:
-    """In the database; Redis has another one."""
+    """A task in the database whose delay differs in Redis."""
     task = Task.objects.get(pk=GraphCrawl(steward).task.pk)
     task.published_limits = dict(task.settings)
     task.settings["delay"] = 2500
@@ -569,7 +569,7 @@ def test_a_paused_task_stays_paused(
 
 
 def test_a_task_does_not_end_while_a_partition_lacks_some_of_it(redis_client: Redis) -> None:
-    """Partition 1 forgets what it received, and every process that knew it is gone."""
+    """Partition 1 loses its latest requests, and every process that knew them is gone."""
 
     def client() -> Frontier:
         frontier = Frontier(PartitionedStore(redis_client, partitions=3, follows=True))
@@ -708,7 +708,7 @@ def test_a_database_that_lost_the_end_of_a_task_too(
     Task.objects.update(state=Task.State.RUNNING)
     Steward(Settings(), steward).tick()
     assert Era.objects.count() == 2
-    with pytest.raises(EraChanged):  # who has seen links of rows that are gone must not go on
+    with pytest.raises(EraChanged):  # a process that has seen links of rows that are gone must stop
         frontier.leases.renew(1, 1000)
     finish(crawl, node())
     crawl.check_end(steward)
@@ -759,7 +759,7 @@ def cookie(value: str, name: str = "session") -> str:
 def test_cookies_and_proxies_of_sessions_are_there_again(
     steward: Frontier, redis_client: Redis, partitions: int, loss: str
 ) -> None:
-    """Before anything may be claimed. What was deleted stays so."""
+    """They are restored before any claim. Deleted ones stay deleted."""
     Task.objects.create(pk=1, spider="s", arguments={}, seeds=pack_admissions([]))
     steward.open_task(1, TaskLimits(), [])
     ledger, key, place = DjangoLedger(), "a.example|/|session", "a.example|pool#1.s"

@@ -113,7 +113,7 @@ def test_the_admin_shows_them_as_text(ended_task: Task, add_page: Callable[..., 
     assert "→ <a" not in shown
 
 
-# -- what starts over ------------------------------------------------------------------------------
+# -- fresh starts ----------------------------------------------------------------------------------
 
 
 class Chain:

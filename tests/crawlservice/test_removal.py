@@ -91,9 +91,9 @@ def test_old_tasks_go_with_all_that_they_brought(make: Make) -> None:
     text = prune("--tasks-older-than", 30, "--yes")
     assert left() == [young.pk, open_one.pk]
     assert "deleted: 2 tasks, 8 pages, 6 items" in text
-    assert Run.objects.count() == 4  # what the schedule did stays known
+    assert Run.objects.count() == 4  # the runs of the schedule stay
     told = Action.objects.order_by("pk")
-    # and the journal goes on to name the tasks
+    # and the journal still names the tasks
     assert {*told.filter(verb="submit").values_list("task", flat=True)} >= {old.pk, cancelled.pk}
     assert told.last().verb == "prune"  # type: ignore[union-attr]
     assert told.last().detail == {  # type: ignore[union-attr]
@@ -187,7 +187,7 @@ def test_without_a_yes_nothing_is_deleted(
 ) -> None:
     task = make(31)
     with pytest.raises(CommandError, match="give --yes"):
-        prune("--tasks-older-than", 30)  # nobody can be asked here
+        prune("--tasks-older-than", 30)  # there is no terminal to ask at
     monkeypatch.setattr(sys, "stdin", Terminal(f"{answer}\n"))
     with pytest.raises(CommandError, match="nothing was deleted"):
         prune("--tasks-older-than", 30)

@@ -118,7 +118,7 @@ def numbers(task: Task) -> tuple[int, ...]:
 
 
 def told(task: Task) -> list[dict[str, Any]]:
-    """What a parse found, without what is of that task alone."""
+    """The findings of a parse, without fields of that task alone."""
     own = {"id", "rid", "task_id", "created_at", "version", "old_version"}
     found: Any = ParsedPage.objects.filter(task=task).order_by("url").values()
     return [{name: row[name] for name in row if name not in own} for row in found]
@@ -185,7 +185,7 @@ def test_a_fixed_parser_brings_what_the_first_run_lacked_and_nothing_else_change
         None, None, None, "",
     )  # fmt: skip
     assert KeptPage.objects.get(rid=repaired.rid).reason == ""
-    again = crawling.parse(first)  # what is right is left alone
+    again = crawling.parse(first)  # correct items are left alone
     assert not told(again)
 
 
@@ -215,7 +215,7 @@ def test_old_items_are_kept_with_their_version_and_time(crawling: Crawling) -> N
         )  # fmt: skip
         assert one.replaced_by == second.pk
         assert one.replaced_at >= one.created_at
-    # What replaced them has new numbers, so a continuous export brings it.
+    # The new items have new numbers, so a continuous export brings them.
     last = max(row["id"] for row in old.values())
     assert all(
         pk > last for pk in Item.objects.filter(version="second").values_list("pk", flat=True)
@@ -503,7 +503,7 @@ def test_a_repaired_page_is_not_retried(crawling: Crawling) -> None:
     first = crawling.crawl()
     mended(crawling)
     crawling.parse(first)
-    assert retry(first.pk) == 1  # the one that is gone
+    assert retry(first.pk) == 1  # the missing one
 
 
 def test_of_two_parses_the_second_finds_what_the_first_left(crawling: Crawling) -> None:
@@ -573,7 +573,7 @@ def test_parses_and_a_retry_at_once(crawling: Crawling) -> None:
         Page.objects.filter(task=first).values_list("items", flat=True)
     )
     assert there <= 8
-    # What was replaced was replaced once.
+    # Replaced items are replaced once.
     assert ReplacedItem.objects.filter(version="first").count() <= 4
     assert not ReplacedItem.objects.filter(version="second").exists()
 
@@ -661,7 +661,7 @@ def test_fetching_only_needs_pages_that_are_kept() -> None:
         read_settings(bad)
 
 
-# -- what is removed ------------------------------------------------------------------------------
+# -- removed pages --------------------------------------------------------------------------------
 
 
 def test_what_came_of_parsing_goes_with_the_tasks(crawling: Crawling) -> None:
@@ -704,7 +704,7 @@ def test_the_open_page_of_a_running_task_does_not_sum_up_each_time(
     assert before.pages > 0
     ParsedPage.objects.all().delete()
     assert polled_changes(second) == before
-    second.state = Task.State.FINISHED  # what an ended task shows is always right
+    second.state = Task.State.FINISHED  # an ended task always shows correct numbers
     assert polled_changes(second).pages == 0
 
 

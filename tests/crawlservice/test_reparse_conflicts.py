@@ -122,7 +122,7 @@ def test_a_retry_that_fails_without_a_page_leaves_the_kept_one_to_the_parse(
 
 
 class Silent(Mended):
-    """What was an error brings nothing, but is none any more."""
+    """The failing pages bring no item, but are no errors any more."""
 
     name = "houses"
 
@@ -209,7 +209,7 @@ def test_what_was_to_be_taken_over_is_not_that_of_other_code(crawling: Crawling)
 
 
 def test_quality_is_judged_when_all_is_parsed(crawling: Crawling) -> None:
-    """A task that only fetches ends while another one still parses its pages."""
+    """A task that only fetches ends while another task still parses its pages."""
     mended(crawling, Fetches)
     first = crawling.crawl()
     Task.objects.filter(pk=first.pk).update(state="running", outcome="")
@@ -275,7 +275,7 @@ def test_opened_fetches_nothing_for_a_parse(crawling: Crawling) -> None:
     assert "kept pages are parsed without the network" in details[0]
 
 
-# -- what cannot be read --------------------------------------------------------------------------
+# -- unreadable pages -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ URL = "http://shop.example/"
 
 @pytest.fixture
 def database(new_database: Any) -> str:
-    """SQLite only: what they call is tested on both."""
+    """SQLite only: the functions that they call are tested on both."""
     made: str = new_database("sqlite")
     return made
 

@@ -1,4 +1,4 @@
-"""The page of a request: what was sent and received, and its retry."""
+"""The page of a request: its exchange with the site, and its retry."""
 
 from __future__ import annotations
 

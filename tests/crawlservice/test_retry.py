@@ -69,7 +69,7 @@ def test_what_failed_is_run_again_and_the_task_ends_once_more(frontier: Frontier
     assert (task.state, task.retries, task.finished_at) == (Task.State.RUNNING, 1, None)
     assert (task.ne, task.nf) == (0, crawl.runs.total() - len(errors))
     assert failed(task) == {}
-    assert not Profile.objects.exists()  # it is read again, without what has failed
+    assert not Profile.objects.exists()  # it is read again, without the failed requests
     assert not Finding.objects.exists()
     assert audit(task) == []
     Steward(Settings(), frontier).tick()
@@ -99,7 +99,7 @@ def test_only_the_named_ones_are_run_again(frontier: Frontier) -> None:
 
 def test_a_task_with_a_page_limit_keeps_to_it(frontier: Frontier) -> None:
     crawl = GraphCrawl(frontier, page_limit=20)
-    limit = 20 + 1  # that of the root is no page
+    limit = 20 + 1  # the request of the root is no page
     while crawl.work(frontier, 50):
         pass
     chores = Steward(Settings(), frontier)

@@ -28,7 +28,7 @@ from tests.frontier.snapshot import Snapshot
 pytestmark = pytest.mark.usefixtures("few_chores")
 
 ROUNDS = 6  # of work and faults
-ENOUGH = 4  # rounds of a steward in which it must have recovered
+ENOUGH = 4  # rounds within which a steward must have recovered
 
 
 class World:
@@ -53,7 +53,7 @@ class World:
         """Before each script."""
         if not self.watched:
             return
-        self.watched = False  # what follows runs scripts, too
+        self.watched = False  # the code below runs scripts, too
         try:
             if self.chance.random() < 0.1:
                 self.copies.append((Snapshot(self.redis), {*frontier.eras.read()}))
@@ -130,7 +130,7 @@ def test_any_earlier_copy_at_any_step(
         stewards[0]._frontier.leases.replay(held)
     while crawl.work(node, 90, generation + 1):
         pass
-    for _ in range(2):  # with several partitions, what was lost is found at the end
+    for _ in range(2):  # with several partitions, lost requests are found at the end
         stewards[0].tick()
         with suppress(EraChanged):
             while crawl.work(node, 90, generation + 1):

@@ -1,4 +1,4 @@
-"""Rollout: who gets an announcement, who is waited for, and what happens to a canary."""
+"""Rollout: recipients of an announcement, nodes that are waited for, and the fate of a canary."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def fleet(published: Frontier) -> Fleet:
 
 
 class Watcher:
-    """Lets the fleet tick at each poll, and keeps what was shown."""
+    """Lets the fleet tick at each poll, and keeps the output."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
@@ -222,7 +222,7 @@ def test_another_rollout_meanwhile_ends_this_one(watcher: Watcher) -> None:
     assert f"somebody announced {NEWER12} meanwhile" in failing(roll(watcher))
     newest = fleet.frontier.rollouts.current()
     assert newest is not None
-    assert newest.branch == "main"  # that of another branch did not end it
+    assert newest.branch == "main"  # the rollout of another branch did not end it
 
 
 def test_redis_that_is_away_for_a_moment_is_waited_for(
@@ -469,7 +469,7 @@ def test_too_few_pages_leave_the_canary_as_it_is(
     assert watcher.last == {"alpha": "live", "beta": "not told"}
     assert len(watcher.fleet.told["alpha"]) == 1
 
-    # Waited longer, and then there is an error: what it ran before is still known.
+    # Waited longer, and then there is an error: its earlier pages are still known.
     run_pages(**error())
     text = failing(roll(watcher, canary="alpha", pages=50))
     assert f"It is back on {OLD12}" in text
@@ -738,7 +738,7 @@ def test_without_a_checkout_only_whole_revisions_do(
         full_revision(NEW12)
 
 
-# -- what is shown --
+# -- output ---------
 
 
 def test_on_a_terminal_a_table_is_kept_up_to_date() -> None:

@@ -1,4 +1,4 @@
-"""Row deliveries in the admin: what another database refused is seen, sent again or dropped."""
+"""Row deliveries in the admin: rows refused by another database are seen, sent again or dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sampling: differences of samples show what was done, whatever tasks do meanwhile."""
+"""Sampling: differences of samples show the work done, whatever tasks do meanwhile."""
 
 from __future__ import annotations
 

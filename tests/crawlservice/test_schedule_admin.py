@@ -1,4 +1,4 @@
-"""Schedules in the admin and in the terminal: forms, rows, and who may do what."""
+"""Schedules in the admin and in the terminal: forms, rows and rights."""
 
 from __future__ import annotations
 

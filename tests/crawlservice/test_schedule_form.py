@@ -40,7 +40,7 @@ def change_of(made: Schedule) -> str:
 
 
 def form_at(client: Client, place: str) -> dict[str, str]:
-    """What a browser would send from there if nothing were changed; without the buttons."""
+    """The fields that a browser would send of the unchanged form; without the buttons."""
     form = filled_in(client.get(place).content.decode())
     arguments = set(describe(Typed).arguments["properties"])
     buttons = ("csrfmiddlewaretoken", "_save", "_continue", "_addanother")
@@ -125,7 +125,7 @@ def test_text_stays_to_the_last_mark(operator: Client) -> None:
     assert fields(page)["site"].tag == "textarea"
     send(operator, change_of(made), argument__site=" two\r\nlines ")
     made.refresh_from_db()
-    assert made.arguments == stored  # also those that are the spider's own values
+    assert made.arguments == stored  # including values equal to the spider's own
     send(operator, change_of(made), argument__pages="4", argument__site="one")
     made.refresh_from_db()
     assert made.arguments == {**stored, "site": "one", "pages": 4}

@@ -69,7 +69,7 @@ def end(task: int) -> None:
     Task.objects.filter(pk=task).update(state=Task.State.FINISHED)
 
 
-# -- what is due ----------------------------------------------------------------------------------
+# -- due runs -------------------------------------------------------------------------------------
 
 
 def test_what_is_due_is_submitted_once(add: Add, published: Frontier) -> None:
@@ -260,7 +260,7 @@ def test_allow(add: Add) -> None:
     assert outcomes(schedule) == ["submitted"] * 3
 
 
-# -- what was missed ------------------------------------------------------------------------------
+# -- missed runs ----------------------------------------------------------------------------------
 
 
 def test_many_missed_starts_are_made_up_for_once(add: Add) -> None:
@@ -306,7 +306,7 @@ def test_a_start_that_is_a_little_late_is_not_missed(add: Add) -> None:
     assert outcomes(schedule) == ["submitted"]
 
 
-# -- what goes wrong ------------------------------------------------------------------------------
+# -- failures -------------------------------------------------------------------------------------
 
 
 def test_a_failing_start_is_recorded_and_tried_at_the_next_time(add: Add) -> None:
@@ -343,7 +343,7 @@ def test_a_failing_schedule_is_marked_with_one_event(add: Add) -> None:
     assert outcomes(schedule) == ["failed", "failed"]
     assert Event.objects.count() == 1
     assert Schedule.objects.get(pk=schedule.pk).problem_since == marked.problem_since
-    # Webhooks of its spider get an event that says what is wrong.
+    # Webhooks of its spider get an event that names the reason.
     assert create_deliveries()
     assert Delivery.objects.get().webhook == webhook
     told = json.loads(body(event))
@@ -473,7 +473,7 @@ start_due()
 """
 
 
-@pytest.mark.databases("sqlite")  # what it has committed decides
+@pytest.mark.databases("sqlite")  # the rows at the kill decide
 @pytest.mark.parametrize(
     ("fault", "runs"),
     [
@@ -550,7 +550,7 @@ def test_run_now_keeps_to_the_overlap_policy(add: Add) -> None:
     run_now(schedule)
     assert run_now(schedule).outcome == "skipped"
     cancel(Task.objects.get().pk)
-    assert run_now(schedule).outcome == "skipped"  # what is in flight ends first
+    assert run_now(schedule).outcome == "skipped"  # requests in flight end first
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ from crawlservice.webhooks.deliveries import body
 
 from .forms import fields, filled_in, problems
 
-TOKEN = "MARKED-b7e19c4d2f"  # what must not be found
+TOKEN = "MARKED-b7e19c4d2f"  # a text that must not be found
 NESTED = "MARKED-nested-55"
 
 
@@ -174,7 +174,7 @@ def test_no_trace_is_left_anywhere(
     with pytest.raises(ArgumentError) as refused:
         submit("orders", {"city": "Ulm", "token": TOKEN, "logins": "x"}, from_text=True)
     seen.append(str(refused.value))
-    # How it goes on: the task ends, events are made, the journal is written.
+    # The task continues: it ends, events are made, the journal is written.
     task = Task.objects.get(pk=one["id"])
     with transaction.atomic():
         end({task.pk: Counts("finished", 0, 0, 0, *[0] * 5)}, 0)
@@ -206,7 +206,7 @@ def test_no_trace_is_left_anywhere(
     assert Task.objects.count() >= 6
     assert Submission.objects.exists()
     assert Action.objects.filter(verb="submit").exists()
-    assert all("gAAAAA" not in text for text in seen)  # nor what is sealed
+    assert all("gAAAAA" not in text for text in seen)  # nor the sealed value
     assert_no_trace(everything_stored(redis_client), watched.text, *capsys.readouterr(), *seen)
 
 
@@ -243,7 +243,7 @@ def test_a_secret_that_another_user_entered_is_not_cloned(
         arguments=sealed(check(orders, GIVEN, from_text=False)),
     )  # fmt: skip
     run = schedules.run_now(schedule, me).task
-    schedule.delete()  # what the task was made from is no longer known
+    schedule.delete()  # the source of the task is no longer known
     again = submit("orders", GIVEN, user=me)
     Task.objects.filter(pk=again.pk).update(reparse={"task": 1})
     assert run is not None
@@ -273,7 +273,7 @@ UNCHANGED = {
 def test_a_secret_of_a_schedule_goes_only_where_it_was_entered_for(
     orders: SpiderInfo, service: Frontier, as_role: Callable[[str], Client], role: str, way: str
 ) -> None:
-    """Whoever did not enter it changes what does not decide where it goes, and nothing else."""
+    """Other users may change settings that do not affect its destination, and nothing else."""
     client, other = as_role(role), User.objects.create_user("other")
     me = User.objects.get(username=role)
     schedule = Schedule.objects.create(
@@ -319,7 +319,7 @@ def test_a_secret_of_a_schedule_goes_only_where_it_was_entered_for(
         (SHOWN, {"proxy": "http://192.0.2.1:3128"}),
     ):
         if way == "form" and "logins" not in arguments:
-            continue  # an empty field keeps what is there
+            continue  # an empty field keeps the stored value
         assert AGAIN in change(arguments, **settings)
         assert (schedule.arguments, schedule.user) == (kept, other)
     entered = {"city": "Bonn", "token": "mine", "logins": {"eve": "mine too"}}
@@ -334,7 +334,7 @@ def test_a_secret_of_a_schedule_goes_only_where_it_was_entered_for(
 def test_a_schedule_of_a_spider_that_no_node_has(
     service: Frontier, as_role: Callable[[str], Client]
 ) -> None:
-    """Its arguments are JSON: what is known as a secret is masked, and kept."""
+    """Its arguments are JSON: known secrets are masked, and kept."""
     info = describe(Orders)
     boss = as_role("operator")
     schedule = Schedule.objects.create(
@@ -356,7 +356,7 @@ def test_a_schedule_of_a_spider_that_no_node_has(
     Schedule.objects.update(user=None)
     sent["arguments"] = json.dumps({**SHOWN, "city": "Köln"})
     assert AGAIN in boss.post(page, sent).content.decode()
-    # What was typed before anybody knew that it is a secret is sealed at the first start.
+    # A value typed before it was known as a secret is sealed at the first start.
     Schedule.objects.filter(pk=schedule.pk).update(arguments=GIVEN)
     service.spiders.publish([info])
     schedules.run_now(Schedule.objects.get())

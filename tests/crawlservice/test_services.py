@@ -29,7 +29,7 @@ ME = NodeInfo(0, "one", "one.example", "place", 4711, 0.0, 2, 15)
 def test_a_number_that_the_database_gives_again_is_not_taken(
     service: Frontier, redis_url: str
 ) -> None:
-    """The database lost the rows of two lives: one goes on, and one was declared dead."""
+    """The database lost the rows of two lives: one still runs, and one was declared dead."""
     renew(service)
     service.leases.renew(1, 15)
     service.leases.replay(2)
@@ -85,7 +85,7 @@ def test_a_life_that_redis_did_not_take_is_not_missed(
 
 
 SUPERVISOR = "import sys, crawlservice.cli.supervise"
-# What workers, too, have imported when they are forked.
+# Modules that workers, too, have imported when they are forked.
 MASTER = """import sys, threading, django; django.setup()
 import crawlframe.node.master.master, crawlservice.management.commands.runcrawler
 from crawlservice.connections.watch import watch

@@ -39,7 +39,7 @@ def installed(service: Frontier) -> None:
 
 @pytest.fixture
 def received() -> Iterator[Received]:
-    """What receivers got; the first receiver of each signal raises."""
+    """The signals received; the first receiver of each signal raises."""
     found: Received = []
 
     def receiver(name: str) -> Callable[..., None]:

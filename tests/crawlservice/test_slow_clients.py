@@ -64,7 +64,7 @@ def connect(url: str) -> socket.socket:
 
 
 def closed(clients: list[socket.socket]) -> int:
-    """How many of them the server has closed. What it sent is not read."""
+    """The number of them that the server has closed. Its answers are not read."""
     poll = selectors.PollSelector()
     for client in clients:
         poll.register(client, selectors.EVENT_READ)

@@ -1,4 +1,4 @@
-"""Fields in which a spider is typed offer the known ones, and need no Redis for it."""
+"""Fields for names of spiders offer the known ones, and need no Redis for it."""
 
 from __future__ import annotations
 

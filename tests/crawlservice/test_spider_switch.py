@@ -1,4 +1,4 @@
-"""A spider that is disabled is started by nothing; its running tasks go on."""
+"""A spider that is disabled is started by nothing; its running tasks continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What spiders count: in the row of its page, and in the task's sums, each page once."""
+"""Numbers counted by spiders: in the row of the page, and in the task's sums, each page once."""
 
 from __future__ import annotations
 

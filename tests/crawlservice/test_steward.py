@@ -106,7 +106,7 @@ def test_a_chore_that_always_fails_holds_up_no_other(
     monkeypatch.setattr(*where, fail)
     monkeypatch.setattr(Settler, "tick", lambda self: settled.append(1))
     steward = Steward(Settings(lease=0.2), service)
-    steward.context.last_whole -= 60  # nobody could renew a lease for long
+    steward.context.last_whole -= 60  # no lease could be renewed for long
     service.leases.renew(DEAD, 0.001)
     turn_until(steward, lambda: is_lost(service, DEAD))
     assert settled

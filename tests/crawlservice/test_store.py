@@ -305,7 +305,7 @@ def test_only_rows_of_cancelled_requests_may_be_missing(
     assert ledger.tasks.finish({task.pk: known}) == ({task.pk} if ended else set())
     task.refresh_from_db()
     assert (task.state not in Task.ACTIVE) == ended
-    # That of a cancelled task is written with the last of the missing rows.
+    # The event of a cancelled task is written with the last of the missing rows.
     assert Event.objects.count() == (ended and state == "running")
     if ended:
         assert (task.na, task.ne, task.cancelled) == (5, 3, 3)
@@ -394,4 +394,4 @@ def test_a_plain_page_costs_one_statement_and_no_transaction(task: Task) -> None
 def test_all_processes_have_one_order_of_participants() -> None:
     orders = [[type(one).__name__ for one in participants()._all] for _ in range(2)]
     assert orders[0] == orders[1]
-    assert orders[0][-2:] == ["Budgets", "TaskClosing"]  # which closes what budgets end
+    assert orders[0][-2:] == ["Budgets", "TaskClosing"]  # which closes tasks that budgets end

@@ -120,8 +120,8 @@ def test_a_spider_that_no_node_has_any_more_is_refused(
     "nodes",
     [
         [{"spiders": ("site",)}, {"spiders": ("shop", "site")}],  # one has it
-        [{}],  # nobody has finished loading
-        [{"spiders": ("site",), "lease": -1}],  # nobody lives
+        [{}],  # no node has finished loading
+        [{"spiders": ("site",), "lease": -1}],  # no node is alive
         [{"spiders": ("site",), "leaving": True}, {}],  # a node is handed over
     ],
 )

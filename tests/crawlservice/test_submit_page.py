@@ -1,4 +1,4 @@
-"""The form that submits: fields of all types, errors where they belong, and what is submitted."""
+"""The form that submits: fields of all types, errors at their fields, and the submitted task."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_errors_stand_at_their_fields(admin: Client) -> None:
     assert set(found) == {"site", "pages", "since", "extra", "priority"}
     assert "is required: " in found["site"]
     assert "at most 9" in found["pages"]
-    assert filled_in(page)["pages"] == "10"  # what was typed is still there
+    assert filled_in(page)["pages"] == "10"  # the typed value is still there
     assert not Task.objects.exists()
 
 

@@ -85,7 +85,7 @@ def test_what_is_done_counts_once_also_when_the_task_ends(
     task = submit("shop", {"city": "Ulm"})
     view = ClusterView()
     view.refresh()
-    assert view.rates() == (0, 0, 0)  # what was done before is not of this moment
+    assert view.rates() == (0, 0, 0)  # earlier pages do not count in this moment's rate
     finish(published, task, join("beta"))
     clock[0] += 2
     view.refresh()

@@ -28,7 +28,7 @@ from tests.crawlservice.graph import GraphCrawl
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.web import texts
 
-SEEDS = (1, 4, 5, 23, 28, 29, 36, 39)  # each of which found a defect
+SEEDS = (1, 4, 5, 23, 28, 29, 36, 39)  # each found a defect
 JUNK = (
     b"", b"junk", b"\xff\xfe", b"{}", b"[]", b"null", b"0x1p", b"1.5", b"9" * 5000, b"-", b"|",
     b"1|", b'{"generation": "x"}', b'{"name": 1}', b"1,2,3,4", b"\x00", b"d|", b"7.1|x",

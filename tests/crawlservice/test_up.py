@@ -1,4 +1,4 @@
-"""up: web, node and embedded Redis, from a checkout in which nothing was run before."""
+"""up: web, node and embedded Redis, from a fresh checkout."""
 
 from __future__ import annotations
 

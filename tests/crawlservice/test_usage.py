@@ -1,4 +1,4 @@
-"""What pages say about their use: in their rows, in the API, in the admin, and in exports."""
+"""Declared uses of pages: in their rows, in the API, in the admin, and in exports."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def test_a_server_that_cannot_be_asked_is_not_waited_for(ask: Ask, proxy: Proxy)
         answer = ask("SELECT 1")
         while not proxy.lost:
             time.sleep(0.01)
-        proxy.lead_to(1)  # nobody is there
+        proxy.lead_to(1)  # where no server listens
         with pytest.raises(psycopg2.OperationalError, match="has not answered for"):
             answer.result(30)
 

@@ -21,7 +21,7 @@ from tests.servers import served
     ("proxies", "header", "address"),
     [
         (1, "198.51.100.9", "198.51.100.9"),
-        (1, "1.2.3.4, 198.51.100.9", "198.51.100.9"),  # the first is what the client says
+        (1, "1.2.3.4, 198.51.100.9", "198.51.100.9"),  # the first is claimed by the client
         (2, "1.2.3.4, 198.51.100.9, 10.0.0.7", "198.51.100.9"),
         (2, "198.51.100.9", "10.0.0.1"),  # it came around a proxy
         (1, "", "10.0.0.1"),

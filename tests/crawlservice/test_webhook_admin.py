@@ -28,7 +28,7 @@ DELIVERIES = "/admin/crawlservice/delivery/"
 
 @pytest.fixture
 def log_in(ended_task: Task) -> Callable[[str], Client]:
-    create_deliveries()  # events from before are sent to nobody
+    create_deliveries()  # earlier events are not sent
 
     return log_in_as
 

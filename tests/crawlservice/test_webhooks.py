@@ -64,7 +64,7 @@ def hook(ended_task: Task, receiver: Receiver) -> Hook:
 
 @pytest.fixture
 def post() -> Iterator[ChoreThread]:
-    """Sends what is due until the end of the test."""
+    """Sends due deliveries until the end of the test."""
     made = ChoreThread("webhooks", lambda: WebhookSender(OPEN))
     yield made
     made.stop()
@@ -88,7 +88,7 @@ def arrived(count: int) -> None:
     until(ready, "not all deliveries are settled")
 
 
-# -- what is handed out ---------------------------------------------------------------------------
+# -- claims ---------------------------------------------------------------------------------------
 
 
 def test_each_event_is_handed_out_once(hook: Hook) -> None:
@@ -200,7 +200,7 @@ def test_what_kind_of_end_it_was(
     assert Event.objects.get().kind == kind
 
 
-# -- what is sent ---------------------------------------------------------------------------------
+# -- requests -------------------------------------------------------------------------------------
 
 
 def test_a_signed_letter_arrives(
@@ -334,7 +334,7 @@ def test_a_receiver_that_hangs_holds_up_nobody_else(
     steward.tick()
     receiver.wait(1, "/hangs")
     receiver.wait(6, "/good")
-    # Chores go on: a node that dies meanwhile is replayed.
+    # Chores continue: a node that dies meanwhile is replayed.
     task = submit("shop", {"city": "Bern"})
     published.leases.renew(1, 15)
     published.claim(1, 1, 10)

@@ -1,4 +1,4 @@
-"""Campaign: crawls of a known site during random faults, and what must hold afterwards."""
+"""Campaign: crawls of a known site during random faults, and the invariants afterwards."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class Campaign:
         redis, postgres = self._cluster.redis_proxy.lost, self._cluster.postgres_proxy.lost
         return f"{redis} answers of Redis and {postgres} of PostgreSQL were lost"
 
-    # -- what must hold ---------------------------------------------------------------------------
+    # -- invariants -------------------------------------------------------------------------------
 
     def _violations(self) -> Iterator[str]:
         self.eras = Era.objects.count()
@@ -192,7 +192,7 @@ class Campaign:
         return Export.objects.filter(position__gte=last, planned=None).exists()
 
     def _wrong_exports(self) -> Iterator[str]:
-        """What differs in the files into which all items were exported, in their order."""
+        """The differences in the files of the exports of all items, in their order."""
         files = [*self._cluster.exported.rglob("*.jsonl")]
         rows = [orjson.loads(line) for file in files for line in file.read_bytes().splitlines()]
         exported = {row["_item"]: (row["_request"], row["_position"]) for row in rows}
@@ -203,7 +203,7 @@ class Campaign:
             yield f"{len(rows) - len(exported)} items were exported again"
 
     def _wrong_pages(self, task: Task) -> Iterator[str]:
-        """What differs in what was kept of the pages."""
+        """The differences in the kept pages."""
         maze, last = self._site.maze, 0
         walk = task.arguments["site"].rpartition("/")[2]
         found: Counter[int] = Counter()
@@ -234,7 +234,7 @@ class Campaign:
             yield f"task {task.pk}: {kept} were recorded, of {last + 1} layers"
 
     def _wrong_rows(self, task: Task) -> Iterator[str]:
-        """What differs in the tables of the team's app."""
+        """The differences in the tables of the team's app."""
         site, pages = task.arguments["site"], self._site.maze.items()
         words = {page["word"] for page in pages.values()}
         leaves = grove.leaves(site)

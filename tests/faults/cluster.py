@@ -1,4 +1,4 @@
-"""Cluster: nodes, Redis and PostgreSQL, all of which can be damaged."""
+"""Cluster: nodes, Redis and PostgreSQL, which faults can damage."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Cluster:
     ) -> None:
         self.chance = chance
         self.partitions = partitions
-        self.temporary = directory / "tmp"  # where the nodes put what is temporary
+        self.temporary = directory / "tmp"  # for temporary files of the nodes
         self.exported = directory / "exported"
         self._directory = directory
         self._options, self._variables = options, variables

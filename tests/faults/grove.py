@@ -1,4 +1,4 @@
-"""Grove: the team's app of the campaign, with the tables in which the spider's items are stored."""
+"""Grove: the team's app of the campaign, with the tables of the spider's items."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def leaves(site: str) -> list[tuple[int, str]]:
 
 
 def words(site: str) -> list[str]:
-    """The words whose rows name this site: it was the last one where they were found."""
+    """The words whose rows name this site, on which they were found last."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT word FROM grove_word WHERE site = %s", [site])
         return [word for (word,) in cursor.fetchall()]

@@ -1,4 +1,4 @@
-"""The kinds of faults: what each does to a cluster, and how often it occurs."""
+"""The kinds of faults: the effect on a cluster and the frequency of each."""
 
 from __future__ import annotations
 

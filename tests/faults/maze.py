@@ -22,7 +22,7 @@ from examples.demo_site.server import Answer, answer_until_stopped, listen
 CHILDREN, CROSSINGS = 8, 6  # links of a page to pages below it, and to any
 MOVED, FAILS, GONE = 0.02, 0.01, 0.01  # shares of pages: redirect, answer 500 first, link to a 404
 
-ALIASED = "s"  # the end of a walk in which pages have many URLs, which differ in
+ALIASED = "s"  # the end of a walk, whose pages have many URLs; these differ in
 SESSION = "sid"  # this parameter
 
 SPIDER = '''"""Version {version} of the spider that walks the maze."""

@@ -1,4 +1,4 @@
-"""Memory: what the processes of a cluster use during faults."""
+"""Memory of the processes of a cluster during faults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.faults.cluster import Cluster
 
 MIB = 1 << 20
 ENOUGH = 30  # samples needed to detect growth
-GROWTH = 1.3  # factor; processes that were just started use less than those that have worked
+GROWTH = 1.3  # factor; a fresh process uses less than one that has worked
 
 
 class Memory:

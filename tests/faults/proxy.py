@@ -1,4 +1,4 @@
-"""Proxy: sits in front of a server, and loses what a test wants lost."""
+"""Proxy: sits in front of a server, and loses messages that a test wants lost."""
 
 from __future__ import annotations
 

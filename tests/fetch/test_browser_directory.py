@@ -1,4 +1,4 @@
-"""HostDirectory: short names, only for this user, and what killed processes left is removed."""
+"""HostDirectory: short names, only for this user, and remains of killed processes are removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which documents of a page are that of its order, and which are not. No browser is needed."""
+"""Documents of a page: those of its order, and others. No browser is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which browser is used, how much it may have, and what its failures are called."""
+"""The choice of the browser, its limits, and the names of its failures."""
 
 from __future__ import annotations
 

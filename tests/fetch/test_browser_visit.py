@@ -1,4 +1,4 @@
-"""What happens to a page after its order is carried out. No browser is needed."""
+"""Events on a page after its order is carried out. No browser is needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ URL = "http://shop.example/"
 
 
 class Page:
-    """Of which a picture is taken; ``meanwhile`` happens then."""
+    """A page that is photographed; ``meanwhile`` runs then."""
 
     url = URL
     meanwhile: Callable[[], None] = staticmethod(lambda: None)

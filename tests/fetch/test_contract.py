@@ -1,4 +1,4 @@
-"""What both downloaders promise, against a real server."""
+"""The contract of both downloaders, against a real server."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_bytes_of_a_location_are_those_of_the_url(
 
 
 def test_keep_alive_uses_one_connection(client: Client, site: Site) -> None:
-    """Of curl; what a server sends requests too much or too late must belong to no other URL."""
+    """Of curl; further or late bytes of a server must belong to no other URL."""
     site.answer("/", b"x" * 3000)
 
     async def job(downloader: Any) -> None:
@@ -240,7 +240,7 @@ def test_what_is_sent_is_reported(client: Client, site: Site) -> None:
                 ),
             )
             await journey.run(downloader.transfer)
-        await downloader.fetch(Request(f"{site.url}/"), FetchLimits(), {})  # nobody asked
+        await downloader.fetch(Request(f"{site.url}/"), FetchLimits(), {})  # not asked
 
     client.run(job)
     assert sent == [True] * 3

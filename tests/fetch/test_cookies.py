@@ -69,7 +69,7 @@ def test_changes_make_another_jar_the_same() -> None:
     assert here.changes() == {}
     there.load(first)
     assert there.dump() == here.dump()
-    assert there.changes() == {}  # what was loaded is known already
+    assert there.changes() == {}  # loaded cookies are known already
     here.absorb(URL, ["a=gone; Path=/; Max-Age=0", "b=3; Path=/"])
     there.load(here.changes())
     assert there.dump() == here.dump()
@@ -398,7 +398,7 @@ def test_what_is_dropped_is_dropped_everywhere() -> None:
     there.load(here.changes())
     here.absorb(URL, ["new=1; Path=/", *[f"brief{i}=1; Path=/" for i in range(100)]])
     changes = here.changes()
-    assert not any("brief0" in key for key in changes)  # nobody else ever knew it
+    assert not any("brief0" in key for key in changes)  # no other jar ever knew it
     there.load(changes)
     assert there.dump() == here.dump()
     assert there.changes() == {}

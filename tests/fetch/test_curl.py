@@ -1,4 +1,4 @@
-"""What only the curl downloader does."""
+"""Features of the curl downloader alone."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_idle_handles_hold_nothing(client: Client, site: Site) -> None:
 
 
 def test_fetches_after_a_fork(client: Client, site: Site) -> None:
-    """What the parent created lazily belongs to the parent; a new downloader in the child works."""
+    """Objects of the parent stay the parent's; a new downloader in the child works."""
     site.answer("/", b"fine")
     assert client.fetch(f"{site.url}/").body == b"fine"
     child = os.fork()

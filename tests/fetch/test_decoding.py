@@ -151,7 +151,7 @@ def test_a_body_that_grows_is_decoded_once_and_counts_what_it_is(
 
 
 def test_bodies_that_grow_wait_for_each_other() -> None:
-    """While its body is decoded a transfer holds what has come so far."""
+    """While its body is decoded, a transfer holds the decoded part."""
     size = 5 << 20
     sent = gzip.compress(bytes(size), 1)
     memory = TransferMemory(8 << 20)

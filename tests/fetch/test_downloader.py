@@ -226,7 +226,7 @@ def test_sessions_are_kept_apart(site: Site, downloader: str, cookies: bool) -> 
     uvloop.run(main())
     sent = [exchange.header("Cookie") for exchange in site.seen]
     assert sent[:5] == [None, None, None, "left=1", "right=1"]
-    if downloader == "curl" or cookies:  # a session of the author keeps what it is sent
+    if downloader == "curl" or cookies:  # a session of the author keeps its cookies
         assert sent[5] == ("None=1" if cookies else None)
 
 
@@ -318,7 +318,7 @@ def test_bodies_together_stay_within_the_limit(site: Site, kind: str, coding: st
         finally:
             await downloader.close()
 
-    # One body more than the limit, the STEP it was given last, and what never waits.
+    # One body more than the limit, its last STEP, and the part that never waits.
     assert uvloop.run(main()) <= 12 * MEGABYTE + size + MEGABYTE + 6 * MEGABYTE
 
 

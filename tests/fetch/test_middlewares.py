@@ -46,7 +46,7 @@ def fetch(
 
 
 def failure(middlewares: list[Any], **options: Any) -> tuple[str, BaseException]:
-    """Which middleware failed, and with what."""
+    """The middleware that failed, and its exception."""
     with pytest.raises(MiddlewareFailed) as caught:
         fetch(middlewares, **options)
     assert f"middleware {caught.value.name}: " in str(caught.value)
@@ -203,7 +203,7 @@ def test_a_cancelled_error_of_the_authors_is_an_error() -> None:
     assert isinstance(error, asyncio.CancelledError)
 
 
-# -- what a middleware must not do ----------------------------------------------------------------
+# -- forbidden effects ----------------------------------------------------------------------------
 
 
 def changing(**changes: Any) -> Any:
@@ -418,7 +418,7 @@ def test_a_cancelled_fetch_ends_what_is_inside(kind: type[Named]) -> None:
     asyncio.run(main())
 
 
-# -- what is reported of it -----------------------------------------------------------------------
+# -- reports --------------------------------------------------------------------------------------
 
 
 def test_running_code_is_watched() -> None:

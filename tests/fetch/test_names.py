@@ -68,7 +68,7 @@ def by_name(url: str, host: str) -> str:
     return url.replace("127.0.0.1", host)
 
 
-# -- what the name servers say --------------------------------------------------------------------
+# -- answers of the name servers ------------------------------------------------------------------
 
 
 def test_both_families_and_their_ttl() -> None:
@@ -242,7 +242,7 @@ def test_names_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> 
     run(job)
 
 
-# -- who waits --------------------------------------------------------------------------------
+# -- waiting lookups --------------------------------------------------------------------------
 
 
 def test_a_question_outlives_those_who_gave_up() -> None:
@@ -384,7 +384,7 @@ def test_the_next_address_is_tried(kind: Any, site: Site) -> None:
     site.answer("/", b"page")
 
     async def job(server: DnsServer, names: Names) -> None:
-        server.zones["a.test"] = Zone(("127.0.0.77", "::1", "127.0.0.1"))  # nobody listens on two
+        server.zones["a.test"] = Zone(("127.0.0.77", "::1", "127.0.0.1"))  # two have no listener
         downloader = kind(LOOPBACK, names=names)
         request = Request(by_name(site.url, "a.test"))
         assert (await downloader.fetch(request, FetchLimits(), {})).body == b"page"
@@ -414,7 +414,7 @@ def test_errors_name_the_url_and_the_host(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_name_may_not_move_to_a_private_address(kind: Any, site: Site) -> None:
-    """DNS rebinding: what counts is the address of each connection, not that of the first one."""
+    """DNS rebinding: the address of each connection counts, not the first one's."""
     site.raw("/", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")  # then it is closed
     public = (ipaddress.ip_network("127.0.0.1/32"),)  # as if it were
 
@@ -487,7 +487,7 @@ def test_place_of_a_url(url: str, place: tuple[str, str]) -> None:
 
 
 def hooked(hook: Any, host: str) -> tuple[HostKnowledge | str, float]:
-    """What such a function leads to, and for how long it is known."""
+    """The result of such a function, and how long it is known."""
 
     async def main() -> tuple[HostKnowledge | str, float]:
         names = Names(hook, ["127.0.0.1:9"])

@@ -1,4 +1,4 @@
-"""The development cache: what it keeps, under which key, and its bound."""
+"""The development cache: its content, its keys, and its bound."""
 
 from __future__ import annotations
 

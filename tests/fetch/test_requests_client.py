@@ -1,4 +1,4 @@
-"""What only the requests downloader does: sessions, adapters and plugins of authors."""
+"""Features of the requests downloader alone: sessions, adapters and plugins of authors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates: what is trusted for which host, ours, and why one is refused."""
+"""Certificates: trust by host, our own certificate, and the reasons of refusals."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ USAGE = x509.KeyUsage(
 
 
 class Issued:
-    """A certificate with its key; ``issue`` makes another one that it signs."""
+    """A certificate with its key; ``issue`` makes a certificate signed by it."""
 
     def __init__(
         self, name: str, issuer: Issued | None = None, host: str = "127.0.0.1", days: int = 1
@@ -171,7 +171,7 @@ def test_no_verification_is_for_that_host_only(site: Site, downloader: str) -> N
             fetch(url, downloader=downloader, tls=tls)
 
     async def main() -> None:
-        """What was trusted once, without verification, is not trusted later."""
+        """A host that was trusted once, without verification, is not trusted later."""
         client = Downloader(Settings(allow_private=LOOPBACK))
         for tls in ({"*": Tls(verify=False)}, {}, {"*": Tls(ca=str(CERTIFICATE))}, {}) * 2:
             settings = SpiderSettings(downloader=downloader, tls=tls)

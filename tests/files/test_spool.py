@@ -1,4 +1,4 @@
-"""The spool: what is left of a file is continued by the next attempt, and by nothing else."""
+"""The spool: the rest of a file is continued by the next attempt, and by nothing else."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Resending(PartitionedStore):
         assert dump(self.redis) == once, f"{verb} sent again changed something"
         if verb == "claim":
             assert again[1:6] == answer[1:6]  # tasks to be served are named by the next claim
-            assert again[6][::2] == answer[6][::2]  # what is to be reported when it is sent
+            assert again[6][::2] == answer[6][::2]  # fetches to be reported when they start
             assert all(map(int.__le__, again[6][1::2], answer[6][1::2]))  # it may be sent sooner
         return answer
 

@@ -464,7 +464,7 @@ def test_an_impossible_number_of_slots_is_replaced(bench: Bench, value: object) 
     bench.redis.hset(bench.key("ADDRESS", ONE), "a", value)
     bench.complete_all(more[:2])
     assert len(bench.claim()) == 3
-    bench.redis.flushall()  # the audit would find what is not counted
+    bench.redis.flushall()  # the audit would find the uncounted requests
 
 
 @pytest.mark.parametrize("value", ["junk", -5])
@@ -474,7 +474,7 @@ def test_an_impossible_number_of_slots_counts_as_none(bench: Bench, value: objec
     bench.redis.hset(bench.key("ADDRESS", ONE), "a", value)
     bench.redis.zadd(bench.key("HOSTS"), {f"@{ONE}": 0})
     assert len(bench.claim()) == slots(bench) == 3
-    bench.redis.flushall()  # the audit would find what is not counted
+    bench.redis.flushall()  # the audit would find the uncounted requests
 
 
 @pytest.mark.parametrize("end", ["retry", "park", "fetched"])

@@ -1,4 +1,4 @@
-"""Affinity: which node a host belongs to, how that moves, and what a claim makes of it."""
+"""Affinity: the node of a host, its moves, and the effect on claims."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ def test_own_hosts_are_taken_first(bench: Bench, fleet: Fleet) -> None:
 
 
 def test_a_node_that_asks_for_more_gets_its_hosts(bench: Bench, fleet: Fleet) -> None:
-    """Meanwhile another one neither takes them nor asks again at once."""
+    """Meanwhile the other node neither takes them nor asks again at once."""
     bench.open()
     (theirs,) = fleet.some_of(2, 1)
     bench.open(bench.request("later", HOSTS[0], delay=3_600_000), task=2)
@@ -292,7 +292,7 @@ def test_hosts_of_a_node_that_does_not_ask_are_taken_at_once(
 ) -> None:
     theirs = fleet.some_of(2, 3)
     bench.open(*one_of_each(bench, theirs))
-    if why == "busy":  # it got what it asked for
+    if why == "busy":  # its wish was met
         assert fleet.claim(2, 1) == theirs[:1]
         del theirs[0]
     elif why == "dead":
@@ -384,7 +384,7 @@ def test_a_host_with_a_delay_is_claimed_when_it_is_due(bench: Bench, fleet: Flee
 
 
 def test_more_due_hosts_than_are_looked_at(bench: Bench, fleet: Fleet) -> None:
-    """A node that found none of its own looks again soon, and takes those that are left."""
+    """A node that found no host of its own looks again soon, and takes the rest."""
     theirs, mine = fleet.some_of(2, 40), fleet.some_of(1, 1)
     bench.open()
     bench.open(bench.request("later", HOSTS[0], delay=3_600_000), task=2)

@@ -1,4 +1,4 @@
-"""claim: which requests a generation gets, in which order, and how long it should wait for more."""
+"""claim: the requests of a generation, their order, and the wait for more."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_who_had_a_turn_stays_before_lower_ranks(bench: Bench) -> None:
 
 
 def test_turns_go_on_when_lanes_run_dry_and_fill_again(bench: Bench) -> None:
-    """A lane that fills again comes after the one that has been waiting."""
+    """A lane that fills again comes after the lane that has been waiting."""
     bench.open(*bench.requests(9, task=1), task=1)
     bench.open(bench.request("2a", task=2), task=2)
     seen = [request.task for _ in range(5) for request in bench.claim(1)]
@@ -292,7 +292,7 @@ def test_the_delay_outlives_the_host(bench: Bench) -> None:
     assert bench.names(found) == ["two"]
     assert float(bench.redis.hget(key, "n")) >= next_time + 150
     bench.after(int(next_time) + 2)
-    assert bench.redis.hget(key, "a") == b"1"  # what is in flight is not forgotten
+    assert bench.redis.hget(key, "a") == b"1"  # a number in flight is not forgotten
     bench.complete_all(found)
     bench.after(bench.now() + 151)
     assert not bench.redis.exists(key)
@@ -590,7 +590,7 @@ def test_a_due_time_of_a_request_that_is_held_gives_it_to_nobody(bench: Bench) -
 
 
 def test_nothing_is_left_of_a_host_without_requests(bench: Bench) -> None:
-    """Of two lanes, one is claimed and completed, the other only has what others completed."""
+    """Of two lanes, one is claimed and completed; the other's requests were completed elsewhere."""
     first, second = bench.request("first"), bench.request("second", depth=1)
     bench.open(first, second, bench.request("other", "b.example"))
     claimed = bench.claim(1)

@@ -1,4 +1,4 @@
-"""counts, spiders: what many read, written beside the queues."""
+"""counts, spiders: data with many readers, written beside the queues."""
 
 from __future__ import annotations
 

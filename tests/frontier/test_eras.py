@@ -22,7 +22,7 @@ from tests.frontier.snapshot import Snapshot
 
 @pytest.fixture
 def client(redis_client: Redis) -> Callable[..., Frontier]:
-    """Makes separate frontiers, like those of processes, that know the present era."""
+    """Makes separate frontiers, as processes have, that know the present era."""
 
     def make(**options: Any) -> Frontier:
         frontier = Frontier(PartitionedStore(redis_client, **options))
@@ -383,7 +383,7 @@ HOUR = 3_600_000  # ms
 def test_what_a_wipe_leaves_of_a_host(
     redis_client: Redis, kept: dict[str, Any], lasts: int | None
 ) -> None:
-    """What was learned of it, for a day after its rest and its orders end. Negative: ms ago."""
+    """The lessons about it, for a day after its rest and its orders end. Negative: ms ago."""
     bench = Bench(redis_client)
     now = bench.now()
     known = {

@@ -50,7 +50,7 @@ def test_one_of_two_goes_there(opened: Bench) -> None:
 
 def test_after_a_failure_another_one_goes_there(opened: Bench) -> None:
     follow(opened, "a", "t")
-    follow(opened, "b", "t", LEFT)  # who does not have it cannot give it up
+    follow(opened, "b", "t", LEFT)  # a request without it cannot give it up
     assert follow(opened, "b", "t") > 0
     follow(opened, "a", "t", LEFT)
     assert follow(opened, "b", "t") == 0

@@ -1,4 +1,4 @@
-"""retry, release, park, unpark: what a holder may do with its requests, and nobody else."""
+"""retry, release, park, unpark: the rights of a holder alone."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_a_great_many_come_back_from_parking(make_bench: Callable[..., Bench]) -
 
 def test_unpark_does_not_chase_a_node_that_parks_again(make_bench: Callable[..., Bench]) -> None:
     class Parking(PartitionedStore):
-        """Another node claims and parks what was unparked, as quickly as it can."""
+        """Another node claims and parks unparked requests, as quickly as it can."""
 
         def run(self, verb: str, partition: int, *args: object) -> object:
             answer = super().run(verb, partition, *args)
@@ -221,7 +221,7 @@ def test_a_cancelled_task_parks_nothing(bench: Bench) -> None:
 
 
 def test_tries_of_a_killer_can_be_read_by_the_release_before(bench: Bench) -> None:
-    """Its nodes may run beside ours, and replay what died with ours."""
+    """Its nodes may run beside ours, and replay requests that died with ours."""
     bench.open(bench.request("one"))
     for kills in (1, 2):
         bench.release(bench.claim()[0], deliveries=1)

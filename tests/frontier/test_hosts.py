@@ -1,4 +1,4 @@
-"""Hosts: what operators and robots.txt say about a host, and when it rests."""
+"""Hosts: orders of operators and robots.txt for a host, and its rests."""
 
 from __future__ import annotations
 
@@ -143,8 +143,8 @@ def test_tasks_that_ignore_robots_do_not_wait_for_them(bench: Bench) -> None:
 
 def test_an_unreadable_robots_txt_does_not_end_the_delay_of_another_one(bench: Bench) -> None:
     hosts = bench.frontier.hosts
-    hosts.robots("a.example", time.time() + HOUR, delay=7.0)  # that of http
-    hosts.hold_robots("a.example", 60.0)  # that of https
+    hosts.robots("a.example", time.time() + HOUR, delay=7.0)  # of http
+    hosts.hold_robots("a.example", 60.0)  # of https
     state = hosts.states(["a.example"])["a.example"]
     assert (state.robots_delay, state.robots_until) == (7.0, 0.0)
     until = time.time() + HOUR
@@ -161,9 +161,9 @@ def test_the_larger_delay_holds_when_it_can_be_read_again(
     bench: Bench, other: float, holds: float
 ) -> None:
     hosts, now = bench.frontier.hosts, time.time()
-    assert hosts.open_robots("a.example", now + HOUR, 7.0, now)  # that of http
+    assert hosts.open_robots("a.example", now + HOUR, 7.0, now)  # of http
     assert not hosts.open_robots("a.example", now + HOUR, 2.0, now)
-    hosts.hold_robots("a.example", 60.0)  # that of https
+    hosts.hold_robots("a.example", 60.0)  # of https
     assert hosts.open_robots("a.example", now + HOUR, other, now)
     state = hosts.states(["a.example"])["a.example"]
     assert (state.robots_delay, state.robots_until) == (holds, pytest.approx(now + HOUR, abs=1))
@@ -280,7 +280,7 @@ def test_an_impossible_number_of_slots_is_replaced(bench: Bench, value: object) 
     bench.complete(flying[0])
     assert bench.redis.hget(key, "a") == b"0"
     assert len(bench.claim()) == 2
-    bench.redis.flushall()  # the audit would find what is not counted
+    bench.redis.flushall()  # the audit would find the uncounted requests
 
 
 def test_the_host_that_has_been_due_for_the_longest_time(bench: Bench) -> None:

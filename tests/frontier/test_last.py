@@ -90,7 +90,7 @@ def test_a_cancel_spares_it(bench: Bench) -> None:
     bench.frontier.complete([bench.completion(a, bench.request("new", "new.example"))])
     assert (bench.counts().nr, bench.counts().cancelled) == (1, 3)
     assert bench.frontier.begin_last(1)
-    bench.frontier.cancel(1)  # a steward goes on with one that it has seen before
+    bench.frontier.cancel(1)  # a steward continues with a last request that it has seen before
     (end,) = bench.claim_all()
     assert bench.names([end]) == ["last"]
     bench.frontier.release(1, [(end.rid, end.host, 0)])

@@ -34,12 +34,12 @@ from tests.frontier.bench import dump
 
 EXAMPLES = int(os.environ.get("MACHINE_EXAMPLES", 0))
 NAMES = 9  # requests that a task may have
-LAST = NAMES - 1  # the one that ends it
+LAST = NAMES - 1  # the request that ends it
 TASKS = (1, 2, 3)
 PAGES = ["/1", "a.example", "b.example:8080", "[::1]:81"]
 HOSTS = [*PAGES, *(f"/{task}/end" for task in TASKS)]
 VERSIONS = ("", "1f", "2f", "2f+3", "+4")
-SOON, LATE = 1, 3_600_000  # ms; what is due soon is due for any later step
+SOON, LATE = 1, 3_600_000  # ms; a time that is due soon is due for any later step
 
 task_ids = st.sampled_from(TASKS)
 name_sets = st.lists(st.integers(0, NAMES - 1), max_size=4)
@@ -65,7 +65,7 @@ class Task:
     places: dict[bytes, Any] = field(default_factory=dict)
     tries: dict[bytes, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
     versions: dict[bytes, list[str]] = field(default_factory=lambda: defaultdict(list))
-    claims: dict[bytes, int] = field(default_factory=dict)  # by which it was given last
+    claims: dict[bytes, int] = field(default_factory=dict)  # the latest claim of each
     fetched: set[bytes] = field(default_factory=set)  # its fetch is over, if someone holds it
 
     @property
@@ -139,7 +139,7 @@ class Machine(RuleBasedStateMachine):
         )
 
     def read(self, verb: str, *calls: Any) -> list[Any]:
-        """What Redis answers to one verb with each of the keys, or keys and arguments."""
+        """The answers of Redis to one verb with each of the keys, or keys and arguments."""
         pipeline = self.redis.pipeline(transaction=False)
         for call in calls:
             getattr(pipeline, verb)(*(call if isinstance(call, tuple) else (call,)))
@@ -308,7 +308,7 @@ class Machine(RuleBasedStateMachine):
         sequence = self.sequences[generation]
         if generation in self.fenced:
             with pytest.raises(Fenced):
-                self.frontier.claim(generation, sequence, max(n, 1))  # for 0 nobody is asked
+                self.frontier.claim(generation, sequence, max(n, 1))  # for 0 nothing is claimed
             return
         self.claimed(generation, sequence, n, self.told(generation, chosen, late=late))
 
@@ -482,7 +482,7 @@ class Machine(RuleBasedStateMachine):
     def redirect(
         self, data: st.DataObject, choice: int, page: str, late: bool, chosen: Any = some
     ) -> None:
-        """Requests go on at another host of their partition; ``late``: as they did before."""
+        """Moves requests to another host of their partition; ``late``: once more."""
         generation = self.generation(choice)
         requests, moved = [], []
         for number, name in dict.fromkeys(data.draw(chosen)):
@@ -533,7 +533,7 @@ class Machine(RuleBasedStateMachine):
         limit=st.integers(1, 9),
     )
     def skew(self, data: st.DataObject, choice: int, older: str, newer: str, limit: int) -> None:
-        """A node claims what it has no code for, and another one checks whether it has the code."""
+        """A node claims requests without their code, and another node checks for the code."""
         self.claim(choice, 12)
         everyone = st.just([(task, name) for task in TASKS for name in range(NAMES)])
         self.park(data, choice, older, everyone)
@@ -554,7 +554,7 @@ class Machine(RuleBasedStateMachine):
                 task.places[rid] = "ready"
         moved = min(limit, len(untried))
         assert sum(task.places[rid] == "ready" for task, rid in untried) == moved
-        self.again = None  # each call is a new one; what is sent twice is tested in test_retake
+        self.again = None  # each call is new; repeated calls are tested in test_retake
 
     def give(
         self,
@@ -604,7 +604,7 @@ class Machine(RuleBasedStateMachine):
     def send_again(self) -> None:
         self.again()
 
-    # -- what must hold ---------------------------------------------------------------------------
+    # -- invariants -------------------------------------------------------------------------------
 
     @invariant()
     def counters_are_queues(self) -> None:

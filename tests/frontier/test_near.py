@@ -1,4 +1,4 @@
-"""The store of texts: which page came first, what it costs, and that it stays within its limit."""
+"""The store of texts: the first page of each, its cost, and its limit."""
 
 from __future__ import annotations
 

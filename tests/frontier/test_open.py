@@ -179,7 +179,7 @@ def test_the_limit_per_host_holds(make_bench: Callable[..., Bench], partitions: 
     bench.complete(root, *a, a[0], a[3], b[0])
     first = bench.claim()
     assert sorted(bench.names(first)) == ["a.example0", "a.example1", "b.example0"]
-    bench.complete(first[0], *b, *a)  # what has ended counts as well
+    bench.complete(first[0], *b, *a)  # requests that have ended count as well
     assert (bench.counts().na, bench.counts().limited) == (5, 0)
     assert bench.frontier.admit(1, [*a, bench.request("c", "c.example")]) == 1
 

@@ -25,7 +25,7 @@ class Entry(NamedTuple):
 
 
 class Server:
-    """What a simulated server saw."""
+    """The requests that a simulated server saw."""
 
     def __init__(self, redis: Any, kind: str, seconds: int, seed: int, *more: int) -> None:
         parts = "local function define_pace()", (LUA / "_pace.lua").read_text(), "end"
@@ -46,7 +46,7 @@ class Server:
         return sum(one.status != 200 for one in judged) / len(judged)
 
     def reached(self, pieces: Pieces, allowed: Callable[[int], float]) -> float:
-        """Share of what the server allows; ``allowed`` is its rate in a second."""
+        """Share of the rate that the server allows; ``allowed`` is its rate in a second."""
         answered = sum(one.status == 200 for one in self.within(pieces))
         return answered / sum(allowed(t) for start, end in pieces for t in range(start, end))
 

@@ -67,7 +67,7 @@ def test_of_two_that_wait_one_gets_the_slot(bench: Bench) -> None:
 
 
 def test_the_slot_of_a_request_is_lent_to_its_own_fetches(bench: Bench) -> None:
-    """With another one, both would wait for ever."""
+    """With another slot, both would wait for ever."""
     bench.open(*bench.requests(2), concurrency=1)
     (held,) = bench.claim_all()
     assert ask(bench, own=True) == Permit(True, 0)

@@ -16,7 +16,7 @@ PINNED, FREE = 1, 2  # tasks
 
 
 class PinBench(Bench):
-    """``rooms``: what each generation says with its claims."""
+    """``rooms``: of each generation, sent with its claims."""
 
     def __init__(self, redis: Redis, partitions: int = 1) -> None:
         super().__init__(redis, partitions)
@@ -29,7 +29,7 @@ class PinBench(Bench):
         self.frontier.open_task(task, limits, list(seeds))
 
     def ask(self, generation: int, n: int = 500) -> Claim:
-        """A claim as a master makes it: it asks for what nobody serves."""
+        """A claim as a master makes it: it asks for tasks without a server."""
         self.sequences[generation] += 1
         rooms = self.rooms[generation]
         claim: Claim = self.frontier.claim(
@@ -185,7 +185,7 @@ def test_a_generation_that_lacks_the_code_leaves_it(pins: PinBench) -> None:
 
 @pytest.fixture
 def leaving(pins: PinBench) -> list[Any]:
-    """What a generation holds that lacks the code of the task: something in each partition."""
+    """The requests of a generation that lacks the code of the task: some in each partition."""
     pins.open_pinned(*spread(pins))
     pins.ask(ONE)
     held = pins.ask(ONE).requests

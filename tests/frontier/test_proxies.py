@@ -166,7 +166,7 @@ def test_a_proxy_that_has_not_answered_yet_gets_few_requests(bench: Bench) -> No
     first = bench.claim_all()
     assert len(first) == 3
     done(bench, first[0])
-    assert len(bench.claim_all()) == 16 - 2  # eight at each host, two of which still run
+    assert len(bench.claim_all()) == 16 - 2  # eight at each host, and two still run
 
 
 @pytest.mark.parametrize(
@@ -383,7 +383,7 @@ def test_the_adaptive_rate_is_that_of_each_proxy(bench: Bench) -> None:
     publish(bench, *pool(3))
     begin(bench, 9, adaptive=True)
     claimed = bench.claim_all()
-    assert proxies_of(claimed) == [1, 2, 3]  # one a second each, to begin with
+    assert proxies_of(claimed) == [1, 2, 3]  # one a second each, at first
     done(bench, *claimed)
     for proxy in (1, 2, 3):
         assert bench.redis.hexists(bench.key("HOST", pair_of(HOST, proxy)), "g")

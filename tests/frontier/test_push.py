@@ -122,7 +122,7 @@ def test_two_runs_push_the_same_list(make_bench: Callable[..., Bench], steps: in
 def test_a_run_that_is_behind_again_and_again_does_not_give_up(
     make_bench: Callable[..., Bench],
 ) -> None:
-    """Before each completion another run pushes a chunk and dies. Nobody else would complete it."""
+    """Before each completion another run pushes a chunk and dies. Only this one completes it."""
 
     class Hindered(PartitionedStore):
         hindrances = 2

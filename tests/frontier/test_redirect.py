@@ -1,4 +1,4 @@
-"""redirect: a held request goes on at another host, as what it was."""
+"""redirect: a held request continues at another host, unchanged."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_it_keeps_its_tries_and_kills(bench: Bench) -> None:
 
 
 def test_both_hosts_have_their_delay(bench: Bench) -> None:
-    """The hop waits for the host that it goes to, also when that is the one that it comes from."""
+    """The hop waits for its target's delay, also when the host stays the same."""
     bench.open(bench.request("one"), bench.request("other", B), delay=60_000)
     held = {one.host: one for one in bench.claim()}
     bench.redirect(held[A], B)
@@ -273,7 +273,7 @@ def test_it_stays_in_its_partition(make_bench: Callable[..., Bench]) -> None:
     ],
 )
 def test_a_record_in_the_lane_of_another_host(bench: Bench, request_: Request, target: str) -> None:
-    """What Redis leaves out of a record is what the name of its lane has: that of the target."""
+    """Redis leaves out of a record the part in the name of its lane: the target's."""
     bench.open(bench.request("one", record=request_.encode()))
     one = claim_one(bench)
     for hops in (

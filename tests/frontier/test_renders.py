@@ -1,4 +1,4 @@
-"""What is learned about templates, in Redis."""
+"""Lessons about templates, in Redis."""
 
 from __future__ import annotations
 

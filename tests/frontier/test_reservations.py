@@ -25,7 +25,7 @@ def test_one_request_has_a_page(bench):
 
 def test_it_gives_it_back(bench):
     take(bench)
-    take(bench, rid=YOURS, lasts=0)  # who does not have it cannot
+    take(bench, rid=YOURS, lasts=0)  # a request without it cannot
     assert take(bench, rid=YOURS)[YOURS] > 0
     assert take(bench, lasts=0) == {MINE: 0}
     assert take(bench, rid=YOURS) == {YOURS: 0}

@@ -34,7 +34,7 @@ def tried(*versions: str) -> bytes:
     return ".".join(map(mark_of, versions)).encode()
 
 
-# -- who takes what -------------------------------------------------------------------------------
+# -- rights to take -------------------------------------------------------------------------------
 
 
 def test_who_finds_nothing_writes_nothing(bench: Bench) -> None:

@@ -1,4 +1,4 @@
-"""Scripts: what holds for the text of every Lua file."""
+"""Scripts: rules for the text of every Lua file."""
 
 from __future__ import annotations
 

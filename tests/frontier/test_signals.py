@@ -1,4 +1,4 @@
-"""Signals: what fetches say about their host holds for all nodes and tasks, and counts once."""
+"""Signals: outcomes of fetches about their host hold for all nodes and tasks, and count once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HOUR = 3_600_000  # ms
 
 
 def tell(bench: Bench, kind: int, ms: int, *requests: Claimed, generation: int = 1) -> None:
-    """A node reports that these fetches are over, and what they say."""
+    """A node reports that these fetches are over, with this signal."""
     bench.sequences[generation] += 1
     over = [FreedSlot(one.rid, one.host, one.claim, Signal(kind, ms)) for one in requests]
     bench.frontier.claim(generation, bench.sequences[generation], 0, over)
@@ -55,7 +55,7 @@ def recover(bench: Bench) -> None:
 
 
 def trial(bench: Bench, kind: int, ms: int = 5) -> None:
-    """The next request after a rest, and what it says."""
+    """Fetches the next request after a rest, with this signal."""
     recover(bench)
     (one,) = bench.claim()
     tell(bench, kind, ms, one)
@@ -377,7 +377,7 @@ AHEAD = 50  # ms, as in _shared.lua
 
 
 def claimed_in_time(bench: Bench) -> list[Claimed]:
-    """What is claimed as soon as the last claim said."""
+    """The requests claimed at the time that the last claim named."""
     while not (some := bench.claim_unsent()) and bench.wait >= 0:
         time.sleep(bench.wait / 1000)
     return some
@@ -510,7 +510,7 @@ def test_a_new_request_waits_for_it_too(bench: Bench) -> None:
     bench.frontier.open_task(2, limits, bench.requests(1, task=2))
     time.sleep(0.11)
     assert bench.claim() == []
-    bench.frontier.release(1, [(unsent.rid, unsent.host, 0)])  # nobody says whether it was
+    bench.frontier.release(1, [(unsent.rid, unsent.host, 0)])  # sent or not: unknown
     assert bench.claim() == []
     time.sleep(0.11)
     assert len(bench.claim()) == 1

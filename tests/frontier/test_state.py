@@ -1,4 +1,4 @@
-"""pause, resume, cancel: state, advance and unpark together; and what a dying caller leaves."""
+"""pause, resume, cancel: state, advance and unpark together; and recovery from a dying caller."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_cancel_of_very_many_delayed(make_bench: Callable[..., Bench]) -> None:
 def test_cancel_of_very_many_lanes_and_entries(make_bench: Callable[..., Bench]) -> None:
     bench = make_bench(store=PartitionedStore, partitions=2)
     bench.open()
-    bench.open(task=11)  # its lanes are not those of task 1
+    bench.open(task=11)  # its lanes are not task 1's
     hosts = [f"h{i}.example" for i in range(1100)]
     wide = [bench.request(host, host) for host in hosts]
     deep = [bench.request(f"{i}", "deep.example") for i in range(1100)]
@@ -153,7 +153,7 @@ def delayed(bench: Bench) -> None:
 
 
 def among_others(bench: Bench) -> None:
-    """The search takes the time, not what it finds."""
+    """The search takes the time, not its results."""
     bench.open(bench.request("one"))
     bench.open(*(bench.request(f"{i}", f"h{i}.example", task=2) for i in range(200)), task=2)
 
@@ -208,7 +208,7 @@ def test_what_is_held_or_done_is_not_cancelled_in_its_lane(bench: Bench) -> None
 
 
 def test_a_cancel_of_a_task_that_ends_meanwhile(bench: Bench) -> None:
-    """Its last waiting request ends, another process ends the task, and nobody gets an error."""
+    """Its last waiting request ends, another process ends the task, and no call raises."""
     bench.open(bench.request("a"))
     end_waiting = bench.frontier._end_waiting
 

@@ -100,7 +100,7 @@ def test_a_request_of_another_task_does_not_wait_with_a_closed_one(bench: Bench)
 
 
 def test_a_proxied_fetch_obeys_the_orders_for_its_host(bench: Bench) -> None:
-    """The limits of a pair are its own; what operators say of the host holds for all."""
+    """The limits of a pair are its own; orders of operators for the host hold for all."""
     bench.open(*bench.requests(1))
     bench.frontier.hosts.order(HOST, HostOrder(paused=True))
     asked = bench.frontier.permits.ask(NODE, 1, f"{HOST}|5", b"token", 1000, 1000)

@@ -36,7 +36,7 @@ WINDOWS = (
 
 
 def closed(bench: Bench, *, after: int = 3600) -> str:
-    """What the gate keeps of a window that opens so many seconds from now, for an hour."""
+    """The gate's record of a window that opens so many seconds from now, for an hour."""
     opens = (bench.now() // 1000 + after) % DAY
     return f"window=0,60,{DAY - opens}"
 

@@ -1,4 +1,4 @@
-"""Contact: what the default User-Agent says, and when a node warns that it says too little."""
+"""Contact: the default User-Agent, and a node's warning when it says too little."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Credentials: which one applies to a request, and what is refused when one is entered."""
+"""Credentials: the match of a request, and refusals when one is entered."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_several_challenges_in_one_header() -> None:
 
 
 def test_a_quotation_without_an_end_takes_no_time() -> None:
-    """It took quadratic time: minutes for what fits into a header."""
+    """It took quadratic time: minutes for the size of a header."""
     assert challenges(['Digest realm="a", nonce="' + '\\"' * 50_000]) == [
         ("digest", {"realm": "a"})
     ]

@@ -1,4 +1,4 @@
-"""Signing: the vectors of the draft, an independent verifier, and what it refuses."""
+"""Signing: the vectors of the draft, an independent verifier, and its refusals."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The bad morning: a night in which much goes wrong at once, and what a team does about it."""
+"""The bad morning: a night with many problems at once, and a team that solves them."""

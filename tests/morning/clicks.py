@@ -60,7 +60,7 @@ class Clicks:
 
         expect(self._page.locator(selector).first).to_contain_text(text)
 
-    # -- what is done -----------------------------------------------------------------------------
+    # -- actions ----------------------------------------------------------------------------------
 
     def _run_again(self, trouble: Trouble) -> None:
         """The fix is live: the same task once more."""

@@ -1,5 +1,5 @@
-"""Morning: a service with two nodes on servers of its own, some good nights, and one in which sites
-change, a server hangs, a host refuses, a node dies, and a schedule cannot start."""
+"""Morning: a service with two nodes on servers of its own, some good nights, and one night when
+sites change, a server hangs, a host refuses, a node dies, and a schedule cannot start."""
 
 from __future__ import annotations
 

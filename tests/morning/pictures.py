@@ -34,7 +34,7 @@ def take(browser: Browser, login: Any, address: str, troubles: list[Trouble], to
 
 
 def _places(browser: Browser, login: Any, address: str, troubles: list[Trouble]) -> dict[str, str]:
-    """The pages, by name: those of causes are where the dashboard leads to."""
+    """The pages, by name; pages of causes are the targets of the dashboard's links."""
     admin = f"{address}admin/"
     signs = {one.name: one.sign for one in troubles}
     context = browser.new_context(storage_state=login)

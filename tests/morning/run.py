@@ -1,4 +1,4 @@
-"""Run: the part of a morning in which a team finds and solves what is wrong, in a browser."""
+"""Run: the part of a morning in which a team finds and solves the problems, in a browser."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Shops:
         return f"http://{address}:{self._servers[address].server_port}/{path}"
 
     def release(self) -> None:
-        """Answers what hangs."""
+        """Answers the hanging requests."""
         self._released.set()
 
     def _shop(self, path: str) -> Answer:

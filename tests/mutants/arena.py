@@ -1,4 +1,4 @@
-"""Arena: a copy of the checkout in which mutants are tried, one after the other."""
+"""Arena: a copy of the checkout for the trials of mutants, one after the other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 LEFT_OUT = shutil.ignore_patterns(
     *(".git", ".venv", ".hypothesis", ".*_cache", "__pycache__", "build", "dist", "var")
 )
-HANGS = 3.0  # seconds that a test may take, and ten times what it takes of the code as it is
+HANGS = 3.0  # seconds for a test, on top of ten times its duration on the sound code
 FIRST_LOOK = 60.0  # seconds, if that is unknown
 
 
@@ -57,7 +57,7 @@ class Arena:
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def look(self, tests: Iterable[str], *forms: dict[str, str]) -> list[Row]:
-        """Runs the tests on the sound code, and records what they run. ``forms``: the scripts in
+        """Runs the tests on the sound code, and records the lines run. ``forms``: the scripts in
         forms of the same effect (file -> text); a test that fails with one is run with the next."""
         left, rows = [*tests], []
         for files in forms or ({},):

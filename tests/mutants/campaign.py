@@ -27,9 +27,9 @@ TELL_EVERY = 25  # mutants
 
 
 class Campaign:
-    """``quick`` leaves out slow tests, ``suites`` all but these files, ``each`` those of a mutant
-    that would take longer, in seconds, of the code as it is. No new mutant is tried ``seconds``
-    after the beginning."""
+    """``quick`` leaves out slow tests, ``suites`` all but these files, ``each`` tests of a mutant
+    that take longer on the sound code, in seconds. No new mutant is tried ``seconds`` after the
+    start."""
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ def files() -> list[str]:
 
 
 class Shown(NamedTuple):
-    """The sound scripts, by file, in forms that show what they do."""
+    """The sound scripts, by file, in forms that record their lines."""
 
     marked: dict[str, str]  # they log their lines
     bounded: dict[str, str]  # their loops end
@@ -62,7 +62,7 @@ def shown() -> Shown:
 
 def mutants(names: list[str], lines: Container[str] | None = None) -> Iterator[Mutant]:
     """The mutants of files whose names end like these, in this order; of all if none is given. Of
-    scripts, only those of these ``lines``, if they are given: each has to be compiled once."""
+    scripts, only mutants of these ``lines``, if they are given: each has to be compiled once."""
     chosen = [file for name in names for file in files() if f"/{file}".endswith(f"/{name}")]
     with _redis() as redis:
         for file in chosen or files():

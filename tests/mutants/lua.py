@@ -8,7 +8,7 @@ from itertools import chain
 
 from tests.mutants.mutant import Change, Mutant, mutants
 
-# Of these lines only the head of what follows is left.
+# Of these lines only the head of the statement is left.
 HEADS = re.compile(r"(end\W*|else|repeat|\}\)|local function .*\))?$")
 WORD = re.compile(r"\b(and|or|if|elseif|while|until|return|then|do|end|else)\b|[,()\[\]{}=\n]")
 SWAPS = {
@@ -43,7 +43,7 @@ NAMED = re.compile(r"^local function (\w+)", re.MULTILINE)
 FUNCTION = re.compile(r"function\([\w, .]*\)$", re.MULTILINE)
 
 
-# Lines before which no statement can begin.
+# Lines before which no statement can start.
 INSIDE = re.compile(r"(?:end|else|elseif|until|and|or)\b|[)}\]]|$")
 TURNING = re.compile(r"\b(?:(?:for|while)\b.*?\bdo|repeat)\b", re.DOTALL)
 TURNS = 1_000_000  # of all loops of a script in one call
@@ -81,7 +81,7 @@ def marked(file: str, source: str, compiles: Callable[[str], bool]) -> tuple[str
 
 
 def statement(source: str, numbers: set[int], number: int) -> int:
-    """The marked line that always runs when this one does: it, or the one whose part it is."""
+    """The marked line that always runs when this one does: itself, or the head of its block."""
     lines = source.split("\n")
     depth = _depth(lines[number - 1])
     for before in range(number, 0, -1):
@@ -226,7 +226,7 @@ def _quoted(text: str) -> str:
 
 
 def _operands(source: str, code: str, connective: re.Match[str]) -> Iterator[Change]:
-    """Without the operand after it, and without the one before it."""
+    """Changes without the operand after it, and without the operand before it."""
     start, end = connective.span()
     last = _edge(code, end, 1)
     yield Change(start, last, "", f"without `{_short(source[start:last])}`")
@@ -239,7 +239,7 @@ def _short(text: str) -> str:
 
 
 def _edge(code: str, at: int, step: int) -> int:
-    """Where the operand that begins (or, backwards, ends) here stops."""
+    """The end (or, backwards, the start) of the operand at this place."""
     deeper, back = ("([{", ")]}") if step > 0 else (")]}", "([{")
     depth = 0
     tokens = list(WORD.finditer(code))

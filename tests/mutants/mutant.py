@@ -11,7 +11,7 @@ from typing import NamedTuple
 class Mutant(NamedTuple):
     file: str  # path in the checkout
     number: int  # of the line
-    line: str  # its text, without what surrounds it
+    line: str  # its text, without its surroundings
     what: str  # was done to it
     part: str  # verb, or function: only a test that runs it can notice
     source: str  # of the whole file
@@ -26,7 +26,7 @@ class Mutant(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A change of a text: what is between ``start`` and ``end`` becomes ``text``."""
+    """A change of a text: the part between ``start`` and ``end`` becomes ``text``."""
 
     start: int
     end: int

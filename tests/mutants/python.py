@@ -98,7 +98,7 @@ def _lines(source: str) -> set[int]:
 
 
 def of_file(root: Path, file: str) -> Iterator[Mutant]:
-    """Every mutant of what PROTOCOL lists in the file."""
+    """Every mutant of the names that PROTOCOL lists in the file."""
     source = (root / file).read_text()
     for mutant in mutants(file, source, _Changes(source).of(PROTOCOL[file])):
         try:

@@ -32,8 +32,8 @@ from tests.mutants.swap import put_in
 WHY = 200  # characters
 ROOT = Path.cwd()
 TRIALS = 4  # of a test that fails, while the machine may be the reason
-BUSY = 10  # times what the sound code takes: a test that takes longer does not come to its end
-STEADY = "tests/frontier/"  # they run in one process, and what is fast or slow decides nothing
+BUSY = 10  # times the duration on the sound code: a slower test does not come to its end
+STEADY = "tests/frontier/"  # tests in one process, whose speed decides nothing
 SOUND: dict[str, str] = {}  # file of a script -> its text
 MARK = re.compile(rb"@(\S+\.lua):(\d+)$", re.MULTILINE)  # as in lua.marked
 
@@ -43,7 +43,7 @@ class Rounds:
 
     ``{"tests": [[test, seconds it may take], ...], "files": {file: source}}`` tries a mutant up to
     the first test that notices it; with ``"look": true``, runs all the tests with these files, and
-    reports what each runs. The answer has a row for each run of a test."""
+    reports the code that each runs. The answer has a row for each run of a test."""
 
     def __init__(self, orders: socket.socket) -> None:
         self._orders = orders
@@ -66,7 +66,7 @@ class Rounds:
             order = json.loads(line)
             self._say(writer, [*(self._look(order) if order.get("look") else self._try(order))])
             if not self._redis_answers():
-                break  # a script that does not end; another process begins anew
+                break  # a script that does not end; another process starts anew
         return True
 
     @staticmethod
@@ -75,7 +75,7 @@ class Rounds:
         writer.flush()
 
     def _warm_up(self, items: list[pytest.Item]) -> None:
-        """Does what a session does once, so that all forks share it."""
+        """Runs the first steps of a session once, so that all forks share them."""
         for wanted in ("redis_url", "sqlite_template", "postgres_template"):
             kind = wanted.removesuffix("_template")
             for item in items:
@@ -85,7 +85,7 @@ class Rounds:
                     break
 
     def _run_item(self, item: pytest.Item) -> list[pytest.TestReport]:
-        # As if the session went on without a next test: what it made stays.
+        # As if the session had a next test: its fixtures stay.
         return runtestprotocol(item, nextitem=item.session, log=False)  # type: ignore[arg-type]
 
     def _redis(self) -> Redis | None:
@@ -104,7 +104,7 @@ class Rounds:
             return Path(str(redis.config_get("dir")["dir"])) / "redis.log"
 
     def _redis_is_busy(self) -> bool:
-        """Whether it runs a script that has not ended in seconds, by what it says itself."""
+        """Whether it reports a script that has run for seconds."""
         if redis := self._redis():
             with redis, suppress(RedisError):
                 try:

@@ -11,7 +11,7 @@ PLAIN = (str, int, float, tuple, set, frozenset, dict)  # constants that are put
 
 
 def put_in(name: str, source: str) -> None:
-    """Replaces the module's functions and constants by those of ``source``, wherever imported."""
+    """Replaces the module's functions and constants by ``source``'s, wherever imported."""
     module = sys.modules[name]
     compiled = compile(source, str(module.__file__), "exec")
     codes = dict(_codes(compiled))

@@ -161,7 +161,7 @@ def test_the_page_lists_every_mutant(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def changed(source: str) -> dict[str, str]:
-    """What was changed in the last line -> the resulting line."""
+    """The changed part of the last line -> the resulting line."""
     made = of_script("x/one.lua", source, lambda text: True)
     last = source.count("\n")
     return {m.what: m.source.split("\n")[last] for m in made if m.number == last + 1}

@@ -17,7 +17,7 @@ from tests.mutants import lua
 from tests.mutants.arena import CHECKOUT, Row
 from tests.mutants.mutant import Mutant
 
-# In this order, whatever a test costs. The machine finds much, but does not say what it was.
+# In this order, whatever a test costs. The machine finds much, but does not name the cause.
 TURNS = ("tests/frontier/test_machine.py", "tests/frontier", "tests/crawlservice", "tests/node")
 PARTS = {"_guard": "eras", "era": "eras", "lease": "replay", "leases": "replay", "known": "seen"}
 PARTS |= dict.fromkeys(("release", "retry", "park", "unpark"), "give_back")
@@ -36,7 +36,7 @@ class Verdict(NamedTuple):
 
 
 class Verdicts:
-    """Verdicts of mutants by name, and what each test runs. Both outlive this process."""
+    """Verdicts of mutants by name, and the code that each test runs. Both outlive this process."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ class Verdicts:
             file.write(json.dumps([mutant.name, mutant.file, mutant.number, *verdict]) + "\n")
 
     def look(self, rows: Iterable[Row]) -> None:
-        """Records what tests of the unchanged code run."""
+        """Records the code that tests run, unchanged."""
         with self._looks.open("a") as file:
             for row in rows:
                 self.tests[row.test] = row

@@ -1,4 +1,4 @@
-"""What a worker says of the addresses of hosts, for tasks that limit what goes to one address."""
+"""Reports of a worker about addresses of hosts, for tasks that limit the traffic to an address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Affinity of a node: what it reports of its load, and how the oldest node keeps the table."""
+"""Affinity of a node: its reports of load, and the table kept by the oldest node."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Plain(Spider):
 
 @pytest.fixture
 def extractions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The threads in which articles are extracted; each takes EXTRACTION."""
+    """The threads that extract articles; each extraction takes EXTRACTION."""
     threads: list[str] = []
 
     def extract(*given: Any) -> Extracted:
@@ -102,7 +102,7 @@ def test_what_a_callback_names(name: str, names: bool) -> None:
 
 @pytest.fixture
 def real_extractions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The threads in which articles are extracted by trafilatura."""
+    """The threads that run trafilatura."""
     pytest.importorskip("trafilatura")
     threads: list[str] = []
     kept = article_module.part
@@ -170,7 +170,7 @@ def test_the_request_is_marked_while_its_article_is_extracted(extractions: list[
     task = tasks()
     (outcome,) = run(task, "waits")
     slots = {slot for slot, rid in task.marks if rid == outcome.rid}
-    assert any(slot > STEPS for slot in slots)  # that of a thread
+    assert any(slot > STEPS for slot in slots)  # of a thread
 
 
 RESPONSES: list[weakref.ref[Response]] = []
@@ -203,4 +203,4 @@ def test_a_page_is_freed_after_its_callback_without_garbage_collection(name: str
         freed = asyncio.run(crawl())
     finally:
         gc.enable()
-    assert freed[:2] == [True, True]  # the loop may still refer to the last one
+    assert freed[:2] == [True, True]  # the loop may still hold the last response

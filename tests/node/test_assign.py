@@ -1,4 +1,4 @@
-"""Assigning claimed requests, and what a master records of them; its children are not forked."""
+"""Assigning claimed requests, and the master's records of them; its children are not forked."""
 
 from __future__ import annotations
 
@@ -60,6 +60,6 @@ def test_a_late_word_of_the_first_try_does_not_settle_the_second(child: NewChild
     assert worker.held == {first.rid: second}
     worker.settle(second.rid)
     assert worker.held == {}
-    worker.settle(second.rid)  # what it never held changes nothing
+    worker.settle(second.rid)  # a request that it never held changes nothing
     worker.hold(first)
     assert worker.held == {first.rid: first}

@@ -58,7 +58,7 @@ SIGNAL = Signal(ANSWERED, 50)
 
 
 def over(*requests: Claimed) -> list[tuple[bytes, int, Signal]]:
-    """The finished fetches in the form in which a worker reports them."""
+    """The finished fetches in the form of a worker's report."""
     return [(request.rid, request.claim, SIGNAL) for request in requests]
 
 
@@ -216,7 +216,7 @@ def test_after_a_lost_answer_somebody_must_be_there_to_take_what_it_gave(
 def test_a_new_generation_tells_nothing_of_the_old_one(
     claims: Claims, bench: Bench, child: Child
 ) -> None:
-    """The numbers of its claims start again, and may equal those of the old one."""
+    """The numbers of its claims start again, and may equal earlier ones."""
     bench.open(*bench.requests(2), concurrency=1)
     held = claim(claims, bench, child, 1)
     claims.end_fetches(child, over(*held), NOW)

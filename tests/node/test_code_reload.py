@@ -56,7 +56,7 @@ def loaded(version: str, **broken: str) -> CodeLoaded:
 
 
 class NoTemplate(Template):
-    """A template without a process. ``ended``: nobody needs it any more."""
+    """A template without a process. ``ended``: it is no longer needed."""
 
     skip: Mapping[str, str]
     cold = tolerant = ended = False
@@ -169,7 +169,7 @@ def node() -> Iterator[Node]:
 
 @pytest.fixture
 def live(node: Node) -> Node:
-    """A node with version 1, in which the module ``bad`` is broken."""
+    """A node with version 1, whose module ``bad`` is broken."""
     node.lives("1", bad="bad.py:1: error")
     node.told()
     return node
@@ -319,7 +319,7 @@ def test_a_version_that_breaks_a_module_is_refused(live: Node) -> None:
     live.says(LoadingVersion("2"), loaded("2", shop="shop.py:3: error", bad="bad.py:1: error"))
     state = live.code_reload.state
     assert (live.live, live.state, state.candidate) == ("1", "refused", "2")
-    assert state.problem == "shop.py:3: error"  # not that of what was broken before
+    assert state.problem == "shop.py:3: error"  # not the earlier problem
     assert live.code_reload.live is before
     assert template.ended
     assert live.tick(SILENT) == 0  # until the code changes again
@@ -369,7 +369,7 @@ def test_a_master_that_is_to_follow_takes_what_is_no_worse(node: Node) -> None:
     node.change()
     node.says(loaded("3", shop="error"))
     assert node.state == "refused"
-    assert not node.code_reload.given_up  # there is something to go on with
+    assert not node.code_reload.given_up  # the live version can continue
 
 
 def test_what_the_supervisor_refuses_and_pulls_is_reported(live: Node) -> None:
@@ -504,7 +504,7 @@ def test_a_template_that_dies_while_its_version_lives_is_loaded_again(live: Node
     assert live.live == "1"
     assert live.code_reload.live is not None
     assert live.code_reload.live.child is live.trial.child
-    assert live.trial.loaded is before.loaded  # so its workers count as those of before
+    assert live.trial.loaded is before.loaded  # so its workers count as before
 
 
 # -- loaded ahead ---------------------------------------------------------------------------------
@@ -514,7 +514,7 @@ def test_what_is_loaded_ahead_is_judged_when_it_is_asked_for(live: Node) -> None
     live.code_reload.preload(live.now)
     template = live.trial
     live.says(LoadingVersion("2"), loaded("2"))
-    assert (live.live, live.state, live.told()) == ("1", "live", [])  # nobody hears of it
+    assert (live.live, live.state, live.told()) == ("1", "live", [])  # it is not reported
     live.code_reload.reload(Reload(live.now, "digest 2", "r2"))
     assert (live.state, live.code_reload.live) == ("checking", template)
     live.ready(template)

@@ -50,7 +50,7 @@ PAGES = ["/a", "/b", "/c"]
 
 
 class Ledger(DjangoLedger):
-    """Also records what Redis held when a batch was written."""
+    """Also records the content of Redis when a batch was written."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__()
@@ -266,7 +266,7 @@ def test_what_ended_in_error_is_completed_as_such(desk: Desk) -> None:
     assert (counts.nf, counts.ne, counts.duplicates) == (1, 1, 3)
 
 
-# -- what Redis knows already ---------------------------------------------------------------------
+# -- results known to Redis -----------------------------------------------------------------------
 
 
 def test_follow_ups_that_were_admitted_are_neither_recorded_nor_sent(
@@ -300,7 +300,7 @@ def test_what_is_admitted_while_a_result_waits_is_not_recorded_either(
     assert desk.bench.counts().duplicates == 2
 
 
-# -- what does not end ----------------------------------------------------------------------------
+# -- requests without an end ----------------------------------------------------------------------
 
 
 def test_what_is_tried_again_later_parked_or_given_back_has_no_row(desk: Desk) -> None:
@@ -764,7 +764,7 @@ def test_a_page_whose_file_was_pruned_is_fetched_again(
 
 
 def follow(desk: Desk, by: str, name: str) -> int:
-    """What a request hears that is redirected to this page."""
+    """The answer to a request that is redirected to this page."""
     target = desk.bench.request(name).rid
     asked = Target(1, desk.held[by].rid, target, "http://b.example/", 60_000)
     [answer] = desk.bench.frontier.reservations.follow([asked])

@@ -16,7 +16,7 @@ SPIDER, HEAD, INSTALLED = Path("/c/shop.py"), Path("/c/.git/HEAD"), Path("/v/sit
 
 
 class Disk(Code):
-    """Code of which only the state of git matters here."""
+    """Code with nothing but the state of git."""
 
     marks = frozenset([HEAD])
     busy = ""

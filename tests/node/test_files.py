@@ -1,4 +1,4 @@
-"""Files in a worker: what a callback gets, and what the outcome names."""
+"""Files in a worker: the argument of a callback, and the names in the outcome."""
 
 from __future__ import annotations
 

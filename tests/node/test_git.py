@@ -12,7 +12,7 @@ from crawlframe.node.supervisor import git
 from crawlframe.node.supervisor.git import Follower, Pulled, PullRefused
 from tests.repository import Repository
 
-RAN = "ran"  # what hooks and helpers leave beside the repositories when they run
+RAN = "ran"  # written by hooks and helpers beside the repositories when they run
 
 
 @pytest.fixture

@@ -100,7 +100,7 @@ def test_held_until_the_callback_is_over(
 
 
 class Full(Downloader):
-    """A downloader without memory at first; what it fetches is lost then."""
+    """A downloader without memory at first; its fetches are lost then."""
 
     error: FetchError = ConnectionLost("closed by the server")
 

@@ -1,4 +1,4 @@
-"""What a worker counts of hosts, and when the commit thread writes it."""
+"""A worker's counts of hosts, and their writing by the commit thread."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from tests.node import test_robots as robots
 from tests.node.runner import Tasks, items
 from tests.node.test_redirects import A, B, Web
 
-SOON = 5  # seconds in which a test that hangs fails
+SOON = 5  # seconds until a hanging test fails
 PAGE, INSIDE = f"{A}/page", f"{A}/inside"
 
 
@@ -144,7 +144,7 @@ def test_a_middleware_may_fetch_from_the_host_of_its_request() -> None:
 
 
 def test_cookies_of_a_fetch_in_a_middleware_are_shared() -> None:
-    """Those of the page, if it sets some, do not take their place."""
+    """Cookies that the page sets do not replace them."""
 
     async def run(*setting: str) -> Outcome:
         worker = Worker(LoggedIn)

@@ -1,4 +1,4 @@
-"""When a worker lets go of the spider of a task."""
+"""The release of a spider by its worker, with or without a delay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a callback with a page of the browser means for its request. No browser is needed."""
+"""The request of a callback with a page of the browser. No browser is needed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Held:
 
 
 class Rendering(Ready):
-    """``after``: what is wrong with the answer."""
+    """``after``: the problem of the answer."""
 
     def __init__(self, status: int = 200, after: FetchError | None = None) -> None:
         super().__init__(status)
@@ -116,7 +116,7 @@ def test_the_end_of_its_browser_is_that_of_a_fetch() -> None:
 def test_with_the_last_attempt_it_ends_and_its_errback_runs() -> None:
     outcome, _ = run(attempts=1, errback="failed")
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "browser_lost")
-    # The page is closed before, so that the errback can fetch another one.
+    # The page is closed before, so that the errback can open another.
     assert items(outcome) == [{"failed": "browser_lost", "closed": True}]
 
 

@@ -48,8 +48,8 @@ ROLLOUT_FIELDS = {
     "id": 9,
 }  # fmt: skip
 
-# What each message is on the line. Versions that run somewhere send and expect just this: change
-# nothing here, and add what is new at the end of a message, or as another message.
+# The messages as sent. Versions that run somewhere send and expect just these: change nothing here,
+# and add new fields at the end of a message, or new messages.
 TO_MASTER: list[tuple[Message, list[Any]]] = [
     (supervisor_messages.HelloReply(INITIAL), ["welcome", INITIAL_FIELDS]),
     (supervisor_messages.Preload(1.5), ["prepare", 1.5]),
@@ -79,7 +79,7 @@ class Line:
         self.near, self._far = near, far
 
     def sent(self, message: Message) -> list[Any]:
-        """What is sent over the connection."""
+        """The form of a message on the connection."""
         self.near.send(message)
         size = struct.unpack("!I", self._far.recv(4))[0]
         fields: list[Any] = msgpack.unpackb(self._far.recv(size))

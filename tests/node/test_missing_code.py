@@ -29,7 +29,7 @@ class House:
 
 
 class Trap:
-    """Runs what a test puts there when an instance is made from a record."""
+    """Runs the code that a test puts there when an instance is made from a record."""
 
     act: Callable[[], object] = lambda: None
 

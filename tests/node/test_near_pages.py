@@ -152,7 +152,7 @@ def test_nothing_is_compared_without_the_setting(store: Store) -> None:
 def test_within_what_pages_are_compared(
     store: Store, bench: Bench, within: str, other: str, found: bool
 ) -> None:
-    """With a page of another task, of the same spider or another one."""
+    """The other page is of another task, of the same spider or another."""
 
     class One(Dropping):
         settings: ClassVar[dict[str, Any]] = {"near_duplicates": {"within": within}}

@@ -26,7 +26,7 @@ def desk(make_bench: Callable[..., Bench]) -> Desk:
 
 
 def compared(desk: Desk, name: str, seed: int = 1) -> Outcome:
-    """A page whose text is that of the others with this seed, nearly."""
+    """A page with nearly the same text as the others with this seed."""
     outcome = desk.outcome(name, items=1)
     outcome.fetch.near = ComparedPage(STORE, head_of(outcome.rid, name.encode()))
     found = fingerprint_of(changed(text(seed, 300), 0.03, Random(name)))

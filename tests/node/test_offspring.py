@@ -1,4 +1,4 @@
-"""What ends together with a process and everything it forks; the processes are real."""
+"""Processes that end together with their keeper, and all their forks; the processes are real."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ offspring.keep(load)
 
 
 def keeper_of(script: str, *arguments: str) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
-    """The process that runs the script, and those that it names."""
+    """The process that runs the script, and the processes that it names."""
     command = [sys.executable, "-c", script, *arguments]
     keeper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert keeper.stdin is not None
     assert keeper.stdout is not None
-    with keeper.stdout as said, keeper.stdin:  # it goes on when its input ends
+    with keeper.stdout as said, keeper.stdin:  # it continues when its input ends
         return keeper, [psutil.Process(int(word)) for word in said.readline().split()]
 
 

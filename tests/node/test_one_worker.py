@@ -143,7 +143,7 @@ def test_the_next_begins_when_the_worker_is_dead(node: Node, add: AddWorker) -> 
     node.one_worker.serve(PINNED)
     node.take(request(1))
     node.pool.members.remove(child)
-    assert node.one_worker.rooms() == {PINNED: 0}  # nobody is there
+    assert node.one_worker.rooms() == {PINNED: 0}  # no worker is there
     assert node.take(request(2)) == []
     assert node.returned == [request(2).rid]
     add(2, 10)

@@ -60,7 +60,7 @@ def test_a_worker_is_missing_when_replacing_it_takes_long(
     pool[0].ready, pool[1].retiring_since = True, None
     assert health.snapshot(pool, LATER).missing == 0
     pool[0].ready = False
-    assert health.snapshot(pool, LATER).missing == 0  # and the time begins anew
+    assert health.snapshot(pool, LATER).missing == 0  # and the time starts anew
 
 
 def test_a_node_that_never_had_its_workers_lacks_them(health: PoolHealth) -> None:

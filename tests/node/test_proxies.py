@@ -1,4 +1,4 @@
-"""Requests that go through proxies, in a worker: where they go, and what a bad proxy costs."""
+"""Requests through proxies, in a worker: their ways, and the cost of a bad proxy."""
 
 from __future__ import annotations
 

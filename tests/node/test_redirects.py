@@ -83,7 +83,7 @@ def spider_with(*middlewares: Any, **settings: Any) -> type[Spider]:
 
 
 class Way:
-    """The claims of one request, as the frontier makes them. ``moves`` is that of a worker."""
+    """The claims of one request, as the frontier makes them. ``moves``: as of a worker."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ WAYS = [(A, A, A), (A, B, B), (A, A, B), (A, B, A), (C, A, C)]
 def test_the_same_is_sent_as_in_one_fetch(
     method: str, first: int, then: int, hosts: tuple[str, str, str]
 ) -> None:
-    """Methods, bodies, headers and cookies, also those of the spider, after any redirect."""
+    """Methods, bodies, headers and cookies, also the spider's, after any redirect."""
     urls = [f"{host}/{n}" for n, host in enumerate(hosts)]
     pages = {urls[0]: (first, urls[1]), urls[1]: (then, urls[2])}
     body = b"data" if method in ("POST", "PUT") else None
@@ -181,7 +181,7 @@ def test_the_same_is_sent_as_in_one_fetch(
 
 
 def test_secrets_do_not_come_back() -> None:
-    """What was dropped for another host is not sent to the first one either."""
+    """Headers dropped for another host are not sent to the first host either."""
     way = Way({f"{A}/1": (302, f"{B}/2"), f"{B}/2": (302, f"{A}/3")})
     way.run(Request(f"{A}/1", headers={"Cookie": "a=1", "X-Own": "1"}))
     names = [sorted(headers) for *_, headers in way.web.sent]
@@ -193,7 +193,7 @@ def test_secrets_do_not_come_back() -> None:
 
 
 def test_some_hops_in_the_same_claim() -> None:
-    """With several partitions: those to a host of another one."""
+    """With several partitions: hops to a host of another partition end the claim."""
     pages = {f"{A}/1": (301, f"{B}/2"), f"{B}/2": (302, f"{B}/3"), f"{B}/3": (303, f"{C}/4")}
     way = Way(pages, moves=lambda host, target: target != "b.example")
     last = way.run(Request(f"{A}/1"))
@@ -311,7 +311,7 @@ def test_cookies_of_a_hop_are_shared_before_the_next(session: str | None) -> Non
 
 
 class Cautious:
-    """Notes what it sees, and expects any error of others."""
+    """A middleware that notes its requests, and expects errors of others."""
 
     seen: ClassVar[list[Any]] = []
 
@@ -362,7 +362,7 @@ def test_what_a_middleware_changes_is_for_one_hop(moves: bool) -> None:
 @pytest.mark.parametrize("kind", [Cautious, CautiousInThread])
 @pytest.mark.parametrize("moves", [True, False])
 def test_a_middleware_sees_each_hop_as_a_request(kind: Any, moves: bool) -> None:
-    """What it sends to another host is not dropped, for it has seen the host."""
+    """Its headers for another host are not dropped, for it has seen the host."""
     kind.seen.clear()
     pages = {f"{A}/1": (303, f"{B}/2")}
     way = Way(pages, spider_with(kind, Cautious), lambda host, target: moves)
@@ -420,7 +420,7 @@ def test_what_a_middleware_answers_at_a_hop() -> None:
 
 
 def test_a_middleware_that_fetches_twice() -> None:
-    """Each of its fetches begins where it did, at a hop of the same claim too."""
+    """Each of its fetches starts at the same URL, at a hop of the same claim too."""
 
     class Twice:
         async def fetch(self, request: Request, call_next: CallNext) -> Response:
@@ -472,7 +472,7 @@ def test_one_that_another_request_fetches_is_waited_for() -> None:
     way = Way(MOVED, permits=Frontier(busy=f"{B}/3"))
     last = way.run(Request(f"{A}/1"))
     assert (last.verdict, last.delay, last.fetch.landing) == ("defer", 700, None)
-    assert hops_of(last.record) == [Hop(301, f"{A}/2"), Hop(308, f"{B}/3")]  # it goes on from there
+    assert hops_of(last.record) == [Hop(301, f"{A}/2"), Hop(308, f"{B}/3")]  # continued there
 
 
 def test_the_last_target_counts_as_admitted() -> None:

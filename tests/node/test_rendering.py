@@ -60,7 +60,7 @@ class Both(Ready):
 
 
 class Known(RenderSource):
-    """What is known of all templates."""
+    """Knowledge of all templates."""
 
     def __init__(self, known: Knowledge = UNKNOWN) -> None:
         self.known = known

@@ -1,4 +1,4 @@
-"""The development cache in a worker: what is replayed, and what is fetched."""
+"""The development cache in a worker: replays and fetches."""
 
 from __future__ import annotations
 

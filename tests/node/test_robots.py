@@ -1,4 +1,4 @@
-"""Robots in a worker: who reads the file, who waits for it, and what becomes of the requests."""
+"""Robots in a worker: the reader of the file, the waiting requests, and their outcome."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Web(Downloader):
 
 
 class Cluster(RobotsStore):
-    """What the workers share, in memory. ``now`` is the clock of the database."""
+    """The state shared by the workers, in memory. ``now``: the database's clock."""
 
     def __init__(self) -> None:
         self.now = NOW

@@ -1,4 +1,4 @@
-"""What authors attach to callbacks: pipelines, opened, closed, log, stats, CloseTask."""
+"""Code of authors around callbacks: pipelines, opened, closed, log, stats, CloseTask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request needs not to fetch or to parse, because the store of pages has it."""
+"""Requests without a fetch or a parse, because the store of pages has the result."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Skipping(Plain):
 
 
 class Store(PageSource):
-    """``page`` and ``body`` are what it has; ``other``: another request fetches the page."""
+    """``page`` and ``body``: the stored page; ``other``: another request fetches the page."""
 
     def __init__(self, page: StoredPage | None = None, body: bytes | None = BODY) -> None:
         self.page, self._body = page, body
@@ -250,7 +250,7 @@ def key_and_own(
     sent: dict[str, str] | None = None,
     request: Request | None = None,
 ) -> tuple[bytes | None, Asked | None]:
-    """The key of what is kept, and what was asked."""
+    """The key of the kept page, and the request for it."""
     store = Store()
     outcome = run(spider, store, Answering(received or {}, sent or {}), request)
     assert outcome.results.page is not None

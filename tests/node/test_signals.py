@@ -1,4 +1,4 @@
-"""Signals: what a fetch and its rate headers say about a host; and requests that are refused."""
+"""Signals: evidence of a fetch and its rate headers about a host; and refused requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stages and link filters of a crawl: what it does not use is not in its lists."""
+"""The stages and link filters of a crawl: its lists have only those that it uses."""
 
 from __future__ import annotations
 

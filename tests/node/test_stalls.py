@@ -1,4 +1,4 @@
-"""What blocks a worker, as its master judges it from outside; processes are simulated."""
+"""Causes of blocked workers, as their master judges them from outside; processes are simulated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``start`` yields, recorded in parts: nothing is lost or done twice, whatever dies."""
+"""Results of ``start``, recorded in parts: nothing is lost or done twice, whatever dies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def url(n: int) -> str:
 
 
 class Feed(Spider):
-    """``things`` is what start yields; None waits for a moment."""
+    """``things``: yielded by start; None waits for a moment."""
 
     name = "feed"
     things: Callable[[], Any]

@@ -1,4 +1,4 @@
-"""What a worker knows about templates, and how it follows what other nodes learn."""
+"""Knowledge of a worker about templates, and its updates from other nodes."""
 
 from __future__ import annotations
 

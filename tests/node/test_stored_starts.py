@@ -1,4 +1,4 @@
-"""What a start records, on its way to database and Redis."""
+"""The records of a start, on their way to database and Redis."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ QUIET = SETTINGS.quiet
 
 
 class Disk(Code):
-    """``framework``, ``tree`` and ``revision`` simulate what is on the disk."""
+    """``framework``, ``tree`` and ``revision`` simulate the disk."""
 
     spiders = Path("/spiders")
     trees: Iterable[Path] = ()  # type: ignore[assignment]
@@ -182,13 +182,13 @@ class Node:
         return self.turn()
 
     def report(self, master: NoMaster, state: str = "live", **broken: str) -> int:
-        """Reports that the master has loaded, or refused, what is on the disk."""
+        """Reports that the master has loaded, or refused, the code on the disk."""
         tree, revision = self.disk.identity()
         loaded = LoadedCode(tree, revision, "/spiders", [], [*broken])
         return self.says(master, CodeReport(CodeState(state=state), loaded))
 
     def serves(self, master: NoMaster, **broken: str) -> None:
-        """Makes the master begin and serve."""
+        """Makes the master start and serve."""
         self.says(master, Hello())
         self.report(master, **broken)
         self.says(master, Serving())
@@ -222,7 +222,7 @@ def node(fresh: Node) -> Node:
     return fresh
 
 
-# -- masters that begin ---------------------------------------------------------------------------
+# -- new masters ----------------------------------------------------------------------------------
 
 
 def test_the_first_master_is_welcomed(fresh: Node) -> None:
@@ -408,7 +408,7 @@ def test_a_rollout_is_pulled_and_answered(node: Node) -> None:
 
 @pytest.fixture
 def reborn(monkeypatch: pytest.MonkeyPatch) -> list[Inheritance]:
-    """What the supervisor leaves, each time that it would re-execute itself."""
+    """The states left by the supervisor at each re-execution."""
     left: list[Inheritance] = []
     monkeypatch.setattr(reexec, "check", lambda command: "")
     monkeypatch.setattr(reexec, "execute", lambda command, cwd, state: left.append(state))

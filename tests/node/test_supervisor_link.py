@@ -48,7 +48,7 @@ def test_a_master_is_greeted(ends: Ends) -> None:
     assert master.shake_hands(["/a"]) == INITIAL
     assert master.beside == (3,)
     assert supervisor.receive() == [Hello(["/a"])]
-    assert master.receive() == [ReplayDead(), HandOver()]  # what came with the welcome
+    assert master.receive() == [ReplayDead(), HandOver()]  # sent with the welcome
     assert master.receive() == []
 
 

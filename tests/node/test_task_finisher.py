@@ -52,7 +52,7 @@ def test_what_is_not_over_is_not_ended(redis_client: Redis) -> None:
     frontier = Frontier(PartitionedStore(redis_client))
     finisher = TaskFinisher(frontier, DjangoLedger())
     over, unknown = tasks(frontier, 1)[0], 77
-    missing = Task.objects.create(spider="s", seeds=b"").pk  # of which Redis does not know
+    missing = Task.objects.create(spider="s", seeds=b"").pk  # unknown to Redis
     finisher.add([over, unknown, missing])
     finisher.end(NOW)
     assert Task.objects.get(pk=over).state == "finished"

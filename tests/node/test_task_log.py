@@ -1,4 +1,4 @@
-"""What a worker takes of logs and prints, and what it keeps until it is written."""
+"""Logs and prints taken by a worker, and kept until they are written."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ URL = "http://shop.example/7"
 
 @pytest.fixture
 def log() -> Iterator[TaskLog]:
-    """Takes what the root logger gets."""
+    """Takes the records of the root logger."""
     log = TaskLog()
     root = logging.getLogger()
     level = root.level

@@ -1,4 +1,4 @@
-"""Traps are noticed by what the pages of one form bring, and real pages are not taken for one."""
+"""Traps: noticed by the yield of pages of one form; real pages are not taken for one."""
 
 from __future__ import annotations
 

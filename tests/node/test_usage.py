@@ -1,4 +1,4 @@
-"""What pages say about their use, in a worker: recorded, and obeyed if the spider says so."""
+"""Declared uses of pages, in a worker: recorded, and obeyed if the spider says so."""
 
 from __future__ import annotations
 

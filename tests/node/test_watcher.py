@@ -122,7 +122,7 @@ def test_every_kind_of_change_is_reported(watching: Watching, tree: Path, tmp_pa
     told.until(missing)
     further = tmp_path / "further.csv"
     told.reloader.watch_also([further])
-    told.until(further)  # as if it had changed: nobody knows what was loaded
+    told.until(further)  # as if it had changed: the loaded version is unknown
     further.touch()
     told.until(further)
 

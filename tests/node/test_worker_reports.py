@@ -1,4 +1,4 @@
-"""What a worker reports to its master, and when."""
+"""Reports of a worker to its master, and their times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ONE, OTHER = (Claimed(rid, 1, "a.example", 0, 0, b"", claim=7) for rid in (b"one
 
 
 class Line:
-    """The end of a channel that keeps what is sent."""
+    """The end of a channel that keeps its messages."""
 
     pending = False
 

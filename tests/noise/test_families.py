@@ -85,7 +85,7 @@ PARTS = ("message", "parser", "client", "server", "dom", "header", "charset")
 
 @pytest.mark.parametrize("dotted_first", [True, False])
 def test_names_of_modules_are_no_kinds_of_pages(dotted_first: bool) -> None:
-    """email.html is beside email.message.html, so what is in front of the dot is a module."""
+    """email.html is beside email.message.html, so the part in front of the dot is a module."""
     dotted = [f"https://h/library/{name}.{part}.html" for name in MODULES for part in PARTS]
     plain = [f"https://h/library/{name}.html" for name in (*MODULES, *PARTS, "array", "bisect")]
     urls = [*dotted, *plain] if dotted_first else [*plain, *dotted]

@@ -1,4 +1,4 @@
-"""``denoise = "template"``: what most pages of a host link to is followed once, and counted."""
+"""``denoise = "template"``: links of most pages of a host are followed once, and counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which links of a page are noise, and what is said about them."""
+"""Noise among the links of a page, and its report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""URLs of which the template is known, of generated sites."""
+"""URLs of generated sites with known templates."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from tests.stock import StockPostgres, StockRedis
 
 HERE = Path(__file__).parent
 LONGEST_WAIT = 180  # seconds; only a test that fails waits for so long, on the busiest machine
-LATE = 0.9  # seconds by which a request may arrive late on a busy machine
+LATE = 0.9  # seconds that a request may be late on a busy machine
 STOCK = os.environ.get("TEST_SERVERS", "stock") == "stock"
 
 
@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def redis_url(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """Servers configured as users have them; with TEST_SERVERS=private, those of other tests."""
+    """Servers configured as users have them; with TEST_SERVERS=private, as in other tests."""
     if not STOCK:
         yield request.getfixturevalue("redis_url")
         return
@@ -213,7 +213,7 @@ def starter(look: Look, tmp_path: Path) -> Iterator[Any]:
 
 @pytest.fixture
 def odd_env(manage_env: dict[str, str]) -> dict[str, str]:
-    """The environment in which manage.py uses the odd spiders, and nodes notice deaths quickly."""
+    """The environment of a manage.py with the odd spiders, whose nodes notice deaths quickly."""
     manage_env["CRAWLFRAME_SPIDERS"] = "tests.process.spiders"
     manage_env["CRAWLFRAME_LEASE"] = "3"
     manage_env["CRAWLFRAME_BEAT"] = "0.5"

@@ -1,4 +1,4 @@
-"""A crawl of the growing spider: nodes with a clone each, tasks, and what must hold at the end."""
+"""A crawl of the growing spider: nodes with a clone each, tasks, and the invariants at the end."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class GrowingCrawl:
         directory: Path,
         sources: Callable[..., dict[str, str]] = growing_spider.sources,
     ) -> None:
-        """``sources`` writes the versions; that of a Scrapy project has a scrapy.cfg."""
+        """``sources`` writes the versions; a Scrapy project has a scrapy.cfg."""
         self.author = Author(directory, sources)
         self._is_scrapy = "scrapy.cfg" in sources(0)
         self.demo = demo
@@ -72,7 +72,7 @@ class GrowingCrawl:
                     process.kill()
             psutil.wait_procs(left, timeout=1)
 
-    # -- what happens -----------------------------------------------------------------------------
+    # -- events -----------------------------------------------------------------------------------
 
     def start(self, name: str, *options: str) -> None:
         """Starts or restarts a node in its clone, which is made if it is missing."""
@@ -176,7 +176,7 @@ class GrowingCrawl:
         """The last output of the nodes."""
         return "\n".join(node.output[-3000:] for node in self.nodes.values())
 
-    # -- what must hold ---------------------------------------------------------------------------
+    # -- invariants -------------------------------------------------------------------------------
 
     def end(self) -> None:
         """Brings a last version to all nodes. Checks the stored crawl, and that the nodes stop."""
@@ -200,7 +200,7 @@ class GrowingCrawl:
             assert (task.state, task.ne) == ("finished", 0), self._errors(pk)
             assert self._look.finishes(pk) == 1, f"task {pk} has not one finish event"
             pages = {page.rid: page for page in self._look.pages(pk).values()}
-            # The first request, and the last one of a spider with ``closed``, as Scrapy's all have.
+            # The first request, and the last of a spider with ``closed``, as Scrapy's all have.
             own = 2 if self._is_scrapy else 1
             numbers = [len(pages), task.na, task.nf, self.demo.site.crawl_pages() + own]
             assert len(set(numbers)) == 1, f"rows, admitted, finished, pages: {numbers}"
@@ -260,7 +260,7 @@ class GrowingCrawl:
     # -- processes --------------------------------------------------------------------------------
 
     def masters(self, name: str) -> list[psutil.Process]:
-        """Those of a node: usually one."""
+        """The masters of a node: usually one."""
         return self._children(self.nodes[name].process.pid)
 
     def children(self, name: str) -> list[psutil.Process]:

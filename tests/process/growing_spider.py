@@ -1,18 +1,18 @@
-"""A spider that grows: the successive versions of its source, and the author who commits them.
+"""A spider that grows: the successive versions of its source, and the author of its commits.
 
 Each version has a number, which both of its modules write into every item: ``houses.py`` as
 ``seen_by`` and ``shape.py`` as ``shaped_by``. So an item tells whether one whole version made it,
-and which. What a version does follows from its number alone: ``fields`` and ``callbacks`` say it
-again, for the tests to compare.
+and which. The number alone determines the version's behaviour: ``fields`` and ``callbacks`` state
+it again, for the tests to compare.
 
-The author is an honest one, who knows that queued requests may be older or newer than the code:
+The author is honest and knows that queued requests may be older or newer than the code:
 
-* What goes from callback to callback is the same in all versions (``house``, as the listing's page
-  shows it). An item gets its shape in one place, in the callback that yields it, and so is that of
-  one version.
-* A callback that is removed leaves requests behind that no version without it can run. They are
-  parked, and would stay so for ever: it has to come back. Some versions bring all callbacks back
-  that there ever were, and the last one does, so that nothing is left."""
+* The arguments of callbacks are the same in all versions (``house``, as the listing's page
+  shows it). An item gets its shape in one place, in the callback that yields it, and so has
+  the shape of one version.
+* A callback that is removed leaves requests behind that no version without it can run. They
+  are parked, and would stay so for ever: it has to come back. Some versions, among them the
+  last, bring back all callbacks that there ever were, so that nothing is left."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class Author:
     """Commits versions in a clone of his own and pushes them to a bare repository.
 
     ``numbers``: label of a good version (12 digits of its revision) -> its number. ``last``: the
-    label of the last one. ``broken``: labels of the versions that must never run."""
+    last label. ``broken``: labels of the versions that must never run."""
 
     def __init__(self, directory: Path, sources: Callable[..., dict[str, str]] = sources) -> None:
         """``sources`` writes the versions."""

@@ -86,7 +86,7 @@ class Project:
         return project
 
     def env(self, env: dict[str, str], **more: str) -> dict[str, str]:
-        """The environment in which manage.py works with this project."""
+        """The environment of a manage.py of this project."""
         spiders = {"CRAWLFRAME_SPIDERS": self.package.name, "PYTHONPATH": str(self.root)}
         return {**env, **spiders, **more}
 
@@ -121,7 +121,7 @@ class Project:
 
 
 class View:
-    """A node seen from outside: what it reports of its code, and the results of its crawls."""
+    """A node seen from outside: its reports about its code, and the results of its crawls."""
 
     def __init__(self, look: Look, running: Running, name: str) -> None:
         self.look = look

@@ -1,4 +1,4 @@
-"""Affinity: three nodes, each with hosts of its own, of which one is killed."""
+"""Affinity: three nodes, each with hosts of its own; one node is killed."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_a_crawl_with_rules_fetches_each_page_once(
 
         second = submit("aliased", url=f"{origin}/")
         look.wait(second, lambda task: len(site.fetched) > 10)
-        psutil.Process(node.process.pid).children()[0].kill()  # the crawl goes on with the rules
+        psutil.Process(node.process.pid).children()[0].kill()  # the crawl continues with the rules
         AliasRule.objects.update(state="revoked")
         look.wait(second)
         assert pages_of(site) == before, "no page is lost"

@@ -29,7 +29,7 @@ TIMEOUT = 60  # seconds of silence
 
 
 class Script:
-    """What a user's script consists of: an address, a token and HTTP."""
+    """A user's script: it has an address, a token and HTTP."""
 
     def __init__(self, url: str, secret: str) -> None:
         self.url = f"{url}api/v1/"

@@ -1,4 +1,4 @@
-"""``render = "auto"`` on nodes: what is fetched twice ends once, and nodes share what they know."""
+"""``render = "auto"`` on nodes: pages fetched twice end once, and nodes share their knowledge."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Shop:
                 self.send_response(200)
                 self.send_header("Content-Type", "text/html; charset=utf-8")
                 self.send_header("Content-Length", str(len(body)))
-                with suppress(OSError):  # the one that asked was killed
+                with suppress(OSError):  # the client was killed
                     self.end_headers()
                     self.wfile.write(body)
 

@@ -1,4 +1,4 @@
-"""What is taken away from a running node, and what spiders do that could take down a worker."""
+"""Resources taken away from a running node, and spiders that could take down a worker."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_rude_callbacks_and_a_deleted_task_end_alone(
     assert (task.state, task.ne) == ("cancelled", 1)
     assert look.pages(pk)[web.url + "rude"].callback == "\u0001" + "x" * 99
 
-    # A task deleted from the database stops nobody.
+    # Deletion of a task from the database stops no node.
     web.pages["/"] = [f"/page/{n}" for n in range(20)]
     web.latency = 0.5
     gone = submit("odd", url=web.url)
@@ -98,7 +98,7 @@ def test_claims_given_up_an_empty_redis_and_the_end_of_the_terminal(
     assert (task.na, task.nf) == (102, 102)
     assert len(look.items(pk)) == 101
     assert look.finishes(pk) == 1
-    # Submissions need what nodes have published, which was lost too.
+    # Submissions need the published spiders, which were lost too.
     assert look.wait(submit("odd", url=web.url)).state == "finished"
     assert [node.workers for node in look.frontier.leases.nodes()] == [1]
 

@@ -182,7 +182,7 @@ def test_callbacks_use_pages_and_nothing_is_lost_when_anything_dies(
     hold.touch()
 
     def holders() -> set[int]:
-        """The workers whose callbacks hold the three pages now. Forgets what came before."""
+        """The workers whose callbacks hold the three pages now. Forgets earlier reports."""
         until = time.monotonic() + LONGEST_WAIT
         while len({path.suffixes[0] for path in tmp_path.glob("hold.*")}) < 3:
             assert time.monotonic() < until

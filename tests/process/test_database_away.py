@@ -1,4 +1,4 @@
-"""PostgreSQL stops at once and comes back: workers hold their results, and the crawl goes on."""
+"""PostgreSQL stops at once and comes back: workers hold their results, and the crawl continues."""
 
 from __future__ import annotations
 

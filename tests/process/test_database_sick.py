@@ -40,7 +40,7 @@ WORKERS, CONCURRENCY, BACKLOG = 2, 16, 20
 MOST_HELD = WORKERS * (BACKLOG + CONCURRENCY)
 STILL = 0.7  # seconds without a fetch after which fetching has stopped
 ENVIRONMENT = {"CRAWLFRAME_SPIDERS": "tests.process.spiders", "CRAWLFRAME_BACKLOG": str(BACKLOG)}
-# Some of the waits here are longer, because somebody has a lock: they go on.
+# Some of the waits here are longer, because of a lock: they continue.
 ENVIRONMENT["CRAWLFRAME_DATABASE_TIMEOUT"] = "8"
 
 
@@ -67,7 +67,7 @@ class Crawl:
     ) -> None:
         self.web, self._masters = web, masters
         self.look = Look(redis_url)
-        connections.close_all()  # what came before may have broken them
+        connections.close_all()  # earlier tests may have broken them
         web.latency = 0.1
         web.pages["/"] = [f"/{section}" for section in range(SECTIONS)]
         for section in range(SECTIONS):
@@ -209,8 +209,8 @@ def control(cluster: Cluster) -> Iterator[Control]:
 def test_an_answer_that_never_comes_is_not_waited_for_for_ever(
     crawl: Crawl, cluster: Cluster
 ) -> None:
-    """All connections stay open, but pass nothing. First of all tests: of a steward that lost
-    another one soon before, its node would say so for 90 s."""
+    """All connections stay open, but pass nothing. First of all tests: after an earlier loss, the
+    node would report its steward for 90 s."""
     crawl.advance(25)
     connections.close_all()  # ours has no such limit
     cluster.postgres_proxy.freeze()
@@ -340,7 +340,7 @@ def test_an_unknown_commit_is_settled_by_reading_the_ledger(crawl: Crawl, cluste
 def test_nodes_that_write_the_same_request_try_again_when_it_cannot_order_them(
     cluster: Cluster, control: Control, web: OddWeb
 ) -> None:
-    """A node is declared dead while its commit waits, and another one runs the same request."""
+    """A node is declared dead while its commit waits, and another node runs the same request."""
     with ExitStack() as stack, control.setting("default_transaction_isolation", "serializable"):
         with control.transaction("LOCK TABLE crawlservice_page IN SHARE MODE"):
             crawl = Crawl(cluster.redis, web, cluster.heads)
@@ -380,7 +380,7 @@ def test_a_standby_that_confirms_takes_over(
 def test_a_standby_that_was_behind_takes_over(
     cluster: Cluster, control: Control, standby: PostgresServer, crawl: Crawl
 ) -> None:
-    """What it lacks is fetched again, when the task seems to have ended."""
+    """The rows it lacks are fetched again, when the task seems to have ended."""
     crawl.advance(40)
     with closing(psycopg2.connect(standby.url)) as connection:
         connection.autocommit = True
@@ -409,7 +409,7 @@ def another_writes(path: Path, node: psutil.Process) -> Iterator[None]:
 
 @contextmanager
 def no_room_left(path: Path, node: psutil.Process) -> Iterator[None]:
-    """No file may grow beyond what the log needs."""
+    """No file may grow beyond the size of the log."""
     children = [child.pid for child in node.children()]
     for pid in children:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (1 << 14, resource.RLIM_INFINITY))

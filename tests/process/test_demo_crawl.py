@@ -67,5 +67,5 @@ def test_a_node_joins_and_another_leaves(
         hits = demo.stats()["requests"]
     assert sorted(look.items(pk), key=lambda item: item["id"]) == expected
     assert task.ne == 0
-    # A node that leaves in peace finishes what it fetches, so no page was fetched twice.
+    # A node that stops gracefully finishes its fetches, so no page was fetched twice.
     assert hits == task.na - 1

@@ -152,7 +152,7 @@ def _add(url: str) -> None:
 
 
 def _env(env: dict[str, str], database: str, place: Path) -> dict[str, str]:
-    """With our key, by which the address of the table is sealed."""
+    """The environment with our key, which seals the address of the table."""
     more = {"CRAWLFRAME_SECRET_KEY": settings.SECRET_KEY, "DATABASE_URL": database}
     return {**env, **more, "CRAWLFRAME_EXPORT_DIR": str(place)}
 

@@ -146,7 +146,7 @@ def test_tasks_fetch_each_page_once_though_workers_and_a_node_die(
     assert len(site.asked) == PAGES + 1
     assert site.asked.total() <= PAGES + 1 + len(again)
     total = site.asked.total()
-    seldom = submit("seldom", url=site.url)  # what is in the store costs no time of its host
+    seldom = submit("seldom", url=site.url)  # a stored page costs no time of its host
     assert look.wait(seldom).nf == PAGES + 2
     assert (items(look, seldom), site.asked.total()) == (site.items(), total)
     assert KeptPage.objects.count() == (TASKS + 1) * (PAGES + 1)

@@ -1,4 +1,4 @@
-"""A change of the framework hands the node over to a new master, while a crawl goes on."""
+"""A change of the framework hands the node over to a new master, during a crawl."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ def test_a_new_master_takes_over(
         assert (codes[f"/held/{n}"], versions[f"/held/{n}"]) == ("first", before)
         assert (codes[f"/late/{n}"], versions[f"/late/{n}"]) == ("second", after)
     node.until(lambda: is_gone(old_master))
-    # The published spiders are those of the new master, not what the old one publishes at its end.
+    # The published spiders are the new master's; the old one publishes nothing at its end.
     assert "more" in node.look.frontier.spiders.all()["shop"].arguments["properties"]
 
-    # The supervisor runs the new framework too, in the same process, and goes on watching.
+    # The supervisor runs the new framework too, in the same process, and still watches.
     node.running.wait_for("the supervisor was re-executed")
     assert node.running.process.poll() is None
     assert psutil.Process(node.node.pid).ppid() == node.running.process.pid
@@ -97,7 +97,7 @@ def test_a_new_master_takes_over(
     assert node.crawl(web.url + "other") == "third"
     assert node.node.generation == 2
 
-    # Asked to stop while a new master begins, all end.
+    # Asked to stop during the start of a new master, all end.
     project.write("crawlservice/urls.py", "urlpatterns = []\n")
     node.until(lambda: node.running.output.count("a new master is started next to") == 2)
     node.until(lambda: len(_masters(node)) == 2)
@@ -233,7 +233,7 @@ def test_a_framework_that_lacks_tables_comes_when_they_do(
     project.write("crawlservice/migrations/9999_more.py", MIGRATION.format(last))
     node.refused("run: python manage.py migrate")
     assert node.node.pid == master
-    # What the command does with a migration that changes nothing.
+    # As the command does with a migration that changes nothing.
     MigrationRecorder(connection).record_applied("crawlservice", "9999_more")
     node.until(lambda: node.node.pid != master and node.code.seconds)
     assert not node.code.problem

@@ -24,7 +24,7 @@ SECRET = "MARKED-s3cret"
 
 
 class Site:
-    """Remembers what it was asked. ``/`` links to ``/hop/N``, which redirect to ``/page/N``."""
+    """Remembers its requests. ``/`` links to ``/hop/N``, which redirect to ``/page/N``."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, str]]] = []

@@ -33,7 +33,7 @@ class Terminal:
         self.shown = ""
 
     def wait_for(self, words: str, timeout: float = LONGEST_WAIT) -> str:
-        """What is shown until these words, without what came before."""
+        """The output up to these words, without earlier output."""
         deadline = time.monotonic() + timeout
         while words not in self.shown:
             assert time.monotonic() < deadline, self.shown

@@ -193,9 +193,9 @@ def test_an_upgrade_is_handed_over(
     tmp_path: Path,
 ) -> None:
     """pip replaces the package while a node runs: a new master takes over, and so does a new
-    supervisor; neither needs the script of the entry point. The old one finishes what is in flight.
-    The package is inside the checkout of the project, but ignored by git: the revision still names
-    the code that runs."""
+    supervisor; neither needs the script of the entry point. The old one finishes its requests in
+    flight. The package is inside the checkout of the project, but ignored by git: the revision
+    still names the code that runs."""
     environment = Environment(project / ".venv")
     environment.install(wheel)
     remote = Repository.bare(tmp_path / "remote")

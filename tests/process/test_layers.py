@@ -26,7 +26,7 @@ from tests.process.conftest import Look, each_on, wait_for
 SEED = int(os.environ.get("SEED", "1"))
 KILLS = int(os.environ.get("KILLS", "4"))
 LAYERS = 3
-WIDTH = 12  # pages of layer 1; each further layer has twice as many as the one before
+WIDTH = 12  # pages of layer 1; each further layer has twice as many
 SLOW = 1.5  # seconds: the last response of each layer, so that kills come before it
 
 pytestmark = pytest.mark.process

@@ -117,7 +117,7 @@ def test_rows_are_exact_though_workers_die_and_the_table_is_migrated(
     node.refused("run: python manage.py migrate")
     assert node.node.pid == old
 
-    # Once it has, the old code cannot insert any more, and what it holds waits for the new code.
+    # From then on the old code cannot insert, and its results wait for the new code.
     team.manage("migrate", "--verbosity", "0")
     gate.open()
     task = node.look.wait(pk)

@@ -1,4 +1,4 @@
-"""One node: how it stops, what it refuses, and what odd pages and odd spiders do to it."""
+"""One node: its stop, its refusals, and its survival of odd pages and odd spiders."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_what_ends_on_a_node_and_how_it_ends(
     assert "--node" in second.stderr
     assert "Traceback" not in second.stderr
 
-    # The end of the master is that of its children.
+    # The master's end ends its children.
     children = psutil.Process(node.process.pid).children()
     assert len(children) >= 3
     node.stop(signal.SIGKILL)
@@ -132,7 +132,7 @@ def _beside_a_killer(node: Running, submit: Submit, look: Look, web: OddWeb) -> 
 
 
 def _kills_from_outside(node: Running, submit: Submit, look: Look, web: OddWeb) -> None:
-    """A worker that is killed while it fetches blames nobody, however often."""
+    """A worker that is killed while it fetches does not blame the page, however often."""
     web.pages["/"] = [f"/page/{n}" for n in range(5)]
     web.delays = gate = {f"/page/{n}": 1.0 for n in range(5)}
     died = node.output.count(" died (SIGKILL)")

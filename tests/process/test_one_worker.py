@@ -30,7 +30,7 @@ def nodes(odd_env: dict[str, str], start_manage: Callable[..., Running]) -> Node
 
 
 def counts(look: Look, pk: int) -> dict[int, list[int]]:
-    """What was counted, by worker, in the order of the numbers."""
+    """The counts, by worker, in the order of the numbers."""
     found: dict[int, list[int]] = defaultdict(list)
     for item in look.items(pk):
         if "count" in item:

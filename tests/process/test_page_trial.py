@@ -1,4 +1,4 @@
-"""What the callback of a kept page would yield today: a node runs it, without any effect."""
+"""A trial of a kept page with today's callback: a node runs it, without any effect."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_node_runs_the_callback_of_a_kept_page(
     monkeypatch.setattr(page_trial, "ANSWER_SECONDS", 8.0)
     with pytest.raises(page_trial.NotTried, match="ended without a result"):
         answered(keep(web, "dies"))
-    assert answered(page).items  # the node goes on
+    assert answered(page).items  # the node continues
     assert not web.hits  # nothing was fetched
     assert (Page.objects.count(), Item.objects.count()) == (rows[0] + 9, rows[1] + 1)
     assert node.node.generation == 1

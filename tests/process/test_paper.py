@@ -38,9 +38,9 @@ def test_commits_and_pulls_during_the_whole_crawl_change_nothing(
     redis_url: str,
     tmp_path: Path,
 ) -> None:
-    """Node ``one`` pulls, node ``two`` keeps the first version. What only newer code can run,
-    ``two`` parks and ``one`` takes; what ``one`` can no longer run, ``two`` takes, or a later
-    version in which the callback is back."""
+    """Node ``one`` pulls, node ``two`` keeps the first version. Requests that need newer code are
+    parked by ``two`` and taken by ``one``; requests that ``one`` can no longer run are taken by
+    ``two``, or by a later version with the callback."""
     started = time.monotonic()
     chance = random.Random(SEED)
     with (

@@ -26,7 +26,7 @@ JITTER = 0.4  # seconds: a busy machine may send one request that late, and the 
 
 
 class OurCluster(Cluster):
-    """Tasks are submitted by this process, which has no need of another one for that."""
+    """Tasks are submitted by this process: another process would add nothing."""
 
     def _submit(self, spider: str, file: Path) -> int:
         return submit(spider, {"file": str(file)}).pk

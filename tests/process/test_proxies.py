@@ -32,8 +32,7 @@ SECRET = "sesame-open"
 @dataclass
 class Origin:
     """``banned``: (host, source) pairs that get a 403; of each of the hosts in ``strict``, the
-    first source that has come three times becomes one. ``pages``: what others answer than the
-    source."""
+    first source to come three times is banned. ``pages``: answers other than the source."""
 
     port: int = 0
     arrivals: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -85,7 +84,7 @@ def origin() -> Iterator[Origin]:
 
 @pytest.fixture
 def proxies() -> Iterator[list[ProxyServer]]:
-    """Ten, of which the last three can die: they take requests and close the connection."""
+    """Ten proxies; the last three can die: they take requests and close the connection."""
     found = [
         ProxyServer(
             "socks5" if number in (3, 6) else "http",
@@ -203,7 +202,7 @@ def test_a_list_tiers_and_sessions_on_two_nodes_that_reload(
     request."""
     odd_env["CRAWLFRAME_ALLOW_PRIVATE"] = "127.0.0.0/8 ::1/128"
     odd_env["CRAWLFRAME_PROXY_ECHO"] = f"http://echo.localhost:{origin.port}/"
-    odd_env["CRAWLFRAME_SECRET_KEY"] = settings.SECRET_KEY  # that of the list's arguments
+    odd_env["CRAWLFRAME_SECRET_KEY"] = settings.SECRET_KEY  # seals the list's arguments
     tiers = [proxies[:3], proxies[3:6]]
     cheap, dear = ({one.source for one in some} for some in tiers)
     lines = [f"{tier} {one.line}" for tier, some in enumerate(tiers) for one in some]

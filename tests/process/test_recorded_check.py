@@ -67,14 +67,14 @@ def test_a_version_goes_live_only_if_its_recorded_pages_pass(
     node.ready()
     web.hits.clear()
 
-    # What it imports makes another item.
+    # A changed import makes another item.
     project.write("shops/words.py", WORDS.replace("right", "wrong"))
     problem = node.refused("spider checked: recorded page index").problem
     assert f"({web.url}): items[0].code: 'right' → 'wrong'" in problem
     assert "items[0].code: 'right' → 'wrong'" in node.running.output
     assert node.crawl(f"{web.url}one", "checked") == "right"
 
-    # So does another spider, which is not checked; it goes live with what passes.
+    # So does another spider, which is not checked; it goes live with the sound version.
     project.write("shops/shop.py", shop("second"))
     project.write("shops/words.py", WORDS)
     node.renewed(1)
@@ -103,7 +103,7 @@ def test_a_version_goes_live_only_if_its_recorded_pages_pass(
     left = [
         one for one in psutil.process_iter(["cmdline"]) if "98765" in (one.info["cmdline"] or ())
     ]
-    assert left == []  # what it had started is gone with it
+    assert left == []  # the processes it had started are gone with it
 
     # The recorded result is the right one by now.
     recording.results["index"]["items"][0]["code"] = "wrong"

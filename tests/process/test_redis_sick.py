@@ -41,7 +41,7 @@ def client_of(server: RedisServer) -> Redis:
     return Redis.from_url(server.url, socket_timeout=None)
 
 
-# -- what Redis suffers from while the block lasts ------------------------------------------------
+# -- faults of Redis while the block lasts --------------------------------------------------------
 
 
 @contextmanager
@@ -123,7 +123,7 @@ def loading(server: RedisServer) -> Iterator[None]:
 
 @contextmanager
 def silent(server: RedisServer) -> Iterator[None]:
-    """It answers nobody for longer than clients wait."""
+    """It answers no client for longer than clients wait."""
     with client_of(server) as client:
         client.client_pause(round(1000 * (TIMEOUT + 0.5)))
         yield
@@ -140,7 +140,7 @@ def slow(server: RedisServer) -> Iterator[None]:
         client.script_flush()
 
 
-# -- and what becomes of the crawl ----------------------------------------------------------------
+# -- and the crawl --------------------------------------------------------------------------------
 
 
 ILLS: list[tuple[Ill, str, str]] = [
@@ -218,7 +218,7 @@ def test_an_address_that_leads_to_another_primary_is_followed(
     web: OddWeb,
     tmp_path: Path,
 ) -> None:
-    """The previous one goes on as its replica, with all its connections."""
+    """The previous primary continues as its replica, with all its connections."""
     ports = free_port(), free_port()
     one = redis_server("--port", str(ports[0]), "--repl-diskless-sync-delay", "0")
     other = redis_server("--port", str(ports[1]), "--replicaof", f"127.0.0.1 {ports[0]}")
@@ -247,7 +247,7 @@ def submission(redis_url: str, page: str) -> str:
 
 
 def check_recovery(running: Crawl, since: float) -> None:
-    """``since``: when it could go on."""
+    """``since``: the end of the fault."""
     running.advance(running.look.counts(running.pk).nf)
     print(f"went on after {time.monotonic() - since:.2f} s")
 

@@ -38,7 +38,7 @@ def env(odd_env: dict[str, str], project: Project) -> dict[str, str]:
     return project.env(odd_env)
 
 
-# -- what goes live -------------------------------------------------------------------------------
+# -- changes that go live -------------------------------------------------------------------------
 
 
 def test_every_kind_of_change_goes_live(
@@ -93,7 +93,7 @@ def test_every_kind_of_change_goes_live(
     live("x INSIDE OUTSIDE DATA rates table")
     project.write("rates.csv", "RATES")
     live("x INSIDE OUTSIDE DATA RATES table")
-    time.sleep(0.5)  # what is watched from the start, not what is seen while it is loaded
+    time.sleep(0.5)  # the paths watched from the start, beyond the files seen at loading
     project.write("tables/one.csv", "TABLE")
     live("x INSIDE OUTSIDE DATA RATES TABLE")
     words = "x INSIDE OUTSIDE DATA RATES TABLE"
@@ -290,7 +290,7 @@ def _frozen_pull(node: View, project: Project, web: OddWeb) -> None:
     author.write(".gitattributes", "m_slow.txt filter=slow\n")
     new = author.commit()
     reached = project.root.with_name("reached")
-    # What git runs to write that file: it says so, and stays there.
+    # The filter that writes that file reports the start and takes its time.
     project.git("config", "filter.slow.smudge", f"touch {reached}; sleep 0.3; cat")
     reloads = node.code.reloads
     pull = project.pull(author)
@@ -316,9 +316,9 @@ def _all_codes(node: View) -> set[str]:
     return {item["code"] for pk in range(1, 100) for item in node.look.items(pk)}
 
 
-# -- what is refused ------------------------------------------------------------------------------
+# -- refusals -------------------------------------------------------------------------------------
 
-# File, its source, what the node says of it, the place it names, and whether there is a traceback.
+# File, its source, the node's message, the place it names, and whether there is a traceback.
 BROKEN = [
     ("shop", "def (\n", "SyntaxError: ", "shop.py:1", False),
     (
@@ -367,8 +367,8 @@ def test_broken_versions_are_refused(
     new_database: Callable[[str], str],
 ) -> None:
     env["CRAWLFRAME_LOAD_TIMEOUT"] = "1"
-    # A node of another cluster gets what takes longest to refuse. It has a database of its own: in
-    # a common one, the stewards of the two would begin eras against each other without an end.
+    # A node of another cluster gets the slowest refusals. It has a database of its own: in a common
+    # one, the stewards of the two would start eras against each other without an end.
     stubborn_project = Project.make(project.root.with_name("stubborn"))
     elsewhere = new_database("sqlite")
     stubborn_env = stubborn_project.env(env, CRAWLFRAME_KEY_PREFIX="other", DATABASE_URL=elsewhere)
@@ -402,10 +402,10 @@ def test_broken_versions_are_refused(
     path.unlink()
     project.git("checkout", "--quiet", "--", "shops")
     project.git("clean", "--quiet", "--force", "shops")
-    # What it wrote may have been live for a moment, after it was gone.
+    # Its version may have been live for a moment, after it was gone.
     node.until(lambda: (node.code.state, node.code.version) == ("live", good))
 
-    # A dead worker is replaced by one of the live version, not of the one on the disk.
+    # A dead worker is replaced by one of the live version, not of the version on the disk.
     project.write("shops/shop.py", "1 / 0\n")
     refused = node.refused("ZeroDivisionError")
     worker = node.children()[-1]
@@ -578,7 +578,7 @@ def test_kills_around_reloads(
     template.kill()
     node.running.wait_for("the template of version")
     node.running.wait_for("is already live")
-    # The others go on; what is forked from now on comes from the new one.
+    # The others stay; later forks come from the new one.
     assert {steward, worker} < set(node.children())
     node.until(lambda: (node.code.state, node.code.reloads) == ("live", 0))
     worker.kill()
@@ -615,7 +615,7 @@ def _libraries(process: psutil.Process) -> set[str]:
 
 
 def _supervisor_dies(node: View, env: dict[str, str], starter: NodeStarter, web: OddWeb) -> None:
-    """Its master finishes what it fetches, and another node of that name begins beside it."""
+    """Its master finishes its fetches, and another node of that name starts beside it."""
     supervisor = psutil.Process(psutil.Process(node.node.pid).ppid())
     assert _libraries(supervisor).isdisjoint({"_pycurl", "_sqlite3", "etree", "hiredis"})
     assert {"_pydantic_core", "_pycurl"} & _libraries(node.children()[-1]) == {"_pycurl"}
@@ -676,7 +676,7 @@ def test_what_a_module_starts_at_import_ends_with_its_version(
 
 
 def _deadly_imports(node: View, starter: NodeStarter, project: Project) -> None:
-    """What a module has started ends with an import that kills itself."""
+    """An import that kills itself also ends the processes that a module has started."""
     words = ["sleep", str(20_000 + os.getpid())]
     started = project.root.with_name("started")
     for end, told in (

@@ -71,7 +71,7 @@ def test_kills_during_reloads_change_nothing(
             pulling = chance.sample(NODES, chance.randint(1, 2))
             for name in pulling:
                 crawl.pull(name)
-            if chance.random() < 0.4:  # what comes next comes in the middle of the reload
+            if chance.random() < 0.4:  # the next change comes in the middle of the reload
                 time.sleep(chance.uniform(0, 0.6))
                 continue
             for name in pulling:
@@ -87,11 +87,11 @@ def test_kills_during_reloads_change_nothing(
 
 
 def kill(crawl: GrowingCrawl, chance: random.Random) -> str:
-    """Kills one process of one node; returns what it was."""
+    """Kills one process of one node; returns its role."""
     name = chance.choice(NODES)
     role = chance.choices(("supervisor", "master", "children"), (1, 3, 8))[0]
     if role == "supervisor":
-        # Its master leaves in order, and makes room for that of the next supervisor.
+        # Its master stops gracefully, and makes room for the next supervisor's.
         crawl.nodes[name].process.kill()
         crawl.nodes[name].process.wait()
         crawl.start(name, "--reload")
@@ -101,7 +101,7 @@ def kill(crawl: GrowingCrawl, chance: random.Random) -> str:
             kill_one(crawl.masters(name) if role == "master" else crawl.children(name), chance)
             return role
         except (IndexError, psutil.NoSuchProcess):
-            time.sleep(0.02)  # those of a moment ago have ended, and the next ones are not there
+            time.sleep(0.02)  # the earlier processes have ended, and the next are not there yet
 
 
 def kill_one(victims: list[psutil.Process], chance: random.Random) -> None:

@@ -149,7 +149,7 @@ def test_everything_dies_in_between(
         assert audit(Task.objects.get(pk=one)) == []
         assert look.finishes(one) == 1
     assert Era.objects.count() >= 1
-    # Nothing of the places in which the pages waited is left.
+    # The places of the waiting pages are gone.
     with redis_at(server.url):
         left = [*look.frontier.store.redis.scan_iter("*page/*")]
     assert left == []
@@ -162,7 +162,7 @@ def test_a_parse_beside_the_fetch_is_paused_and_cancelled(
     starter: Callable[[Look], NodeStarter],
     tmp_path: Path,
 ) -> None:
-    """A task only fetches; two others parse its pages meanwhile, of which one is cancelled."""
+    """A task only fetches; two others parse its pages meanwhile, and one of these is cancelled."""
     project = Project.make(tmp_path / "project")
     values = {"fetched": str(tmp_path / "fetched"), "broken": BROKEN, "pages": PAGES}
     text = SHOP.format(parser=FIXED, pause=0, **values)

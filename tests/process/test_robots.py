@@ -41,9 +41,9 @@ class Hit(NamedTuple):
 
 
 class Servers:
-    """HTTP servers on addresses of 127/8, in a thread: each address is a host. ``log`` has what
-    was asked, in order; ``down`` are hosts whose robots.txt answers 503; ``moved`` has files
-    that redirect, and where to."""
+    """HTTP servers on addresses of 127/8, in a thread: each address is a host. ``log``: the
+    requests, in order; ``down``: hosts whose robots.txt answers 503; ``moved``: files that
+    redirect, with their targets."""
 
     def __init__(self, hosts: int) -> None:
         self.port = free_port()
@@ -134,7 +134,7 @@ def kill(node: Running) -> None:
 
 
 def check(servers: Servers, task: Task, look: Look) -> None:
-    """What must hold at the end."""
+    """Checks the invariants at the end."""
     log = servers.log
     assert not [hit for hit in log if hit.path.startswith("/private")]
     read = {hit.host: hit.at for hit in log if hit.path == "/robots.txt" and hit.status == 200}
@@ -187,7 +187,7 @@ def test_each_file_is_read_once_by_the_cluster_and_again_when_it_was_unreachable
     submit: Submit,
     look: Look,
 ) -> None:
-    """Requests wait while it is unreachable, also for a node that died, and go on afterwards."""
+    """Requests wait while it is unreachable, also for a node that died, and continue afterwards."""
     down = servers.hosts[::2]
     servers.down.update(down)
     running = nodes()
@@ -203,7 +203,7 @@ def test_each_file_is_read_once_by_the_cluster_and_again_when_it_was_unreachable
     # down.
     wait_for(fine_ended)
     wait_for(lambda: RobotsFile.objects.filter(status="unreachable").count() == len(down))
-    for n in DELAYED:  # none of those that are down
+    for n in DELAYED:  # without the hosts that are down
         assert pace(servers, servers.hosts[n]) > 0.7 * DELAY
     kill(running.pop())
     wait_for(lambda: look.counts(pk).in_progress == 0)
@@ -214,7 +214,7 @@ def test_each_file_is_read_once_by_the_cluster_and_again_when_it_was_unreachable
     assert all(state.queued == 2 * PAGES for state in states.values())
     assert look.counts(pk).errors == 0
     servers.down.clear()
-    # What the clock would do: the hour of the next try has come.
+    # In place of the clock: the hour of the next try has come.
     RobotsFile.objects.filter(status="unreachable").update(next_try=None)
     for host in down:
         look.frontier.hosts.robots(host)
@@ -234,7 +234,7 @@ def test_a_node_that_dies_while_it_reads_is_followed_by_another(
     submit: Submit,
     look: Look,
 ) -> None:
-    """Its lease on the file ends; what it held is given back."""
+    """Its lease on the file ends; its requests are released."""
     running = nodes()
     wait_for(lambda: len(look.frontier.leases.nodes()) == 2)
     pk = submit("polite", hosts=json.dumps(servers.hosts), pages=PAGES)

@@ -184,7 +184,7 @@ def test_a_bad_revision_goes_back_and_a_good_one_goes_live_everywhere(
     old = alpha.head
     task = crawl(submit, web)
 
-    # A broken one is refused, and the old one goes on.
+    # A broken version is refused, and the old version stays.
     new = author.commit({"spiders/shop.py": BROKEN})
     done = manage("node", "rollout", new, "--timeout", 60)
     assert done.returncode == 1

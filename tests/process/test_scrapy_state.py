@@ -132,7 +132,7 @@ def test_each_task_begins_with_nothing(
         check(pk, name)
     pids = [look.items(pk)[0]["pid"] for pk in tasks.values()]
     assert len({*pids}) == len(tasks)
-    wait_for(lambda: not any(map(psutil.pid_exists, pids)))  # and closes what the pipelines opened
+    wait_for(lambda: not any(map(psutil.pid_exists, pids)))  # and closes files of the pipelines
     for name in ("one", *tasks):
         assert len((project / name).read_text().splitlines()) == UNIQUE
 

@@ -96,7 +96,7 @@ def test_what_waits_and_what_computes_on_one_node(
     assert look.wait(pk, ended).nf == 41
     assert max(waiting) <= 3 + 2  # the host may be asked for 3, and two are on their way
 
-    # Those that compute have a worker of their own.
+    # Callbacks that compute have a worker of their own.
     gate = tmp_path / "gate"
     pk = submit("computing", url=web.url, gate=gate)
     node.wait_for("is for callbacks that compute")

@@ -34,7 +34,7 @@ def test_a_slow_commit_holds_no_slot_of_the_host(
     look.wait(pk, lambda task: look.counts(pk).nf > 2)
     path = database.removeprefix("sqlite:///")
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")  # nobody else writes now
+        other.execute("BEGIN IMMEDIATE")  # no other connection writes now
         deadline = time.monotonic() + LONGEST_WAIT
         while web.hits.total() < 61:
             assert time.monotonic() < deadline, f"{web.hits.total()} of 61 pages were fetched"

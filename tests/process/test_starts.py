@@ -41,7 +41,7 @@ def parts(pk: int) -> int:
     return StartPart.objects.filter(task=pk).count()
 
 
-# Each strikes once; those of a crawl one after another.
+# Each strikes once; in a crawl, one after another.
 PARTS_FAIL = [
     "start.part.after:1:kill", "start.part.before:2:kill", "start.part.before:2:error",
     "start.part.after:3:error",
@@ -150,7 +150,7 @@ def test_a_start_is_never_far_ahead_and_can_be_cancelled(
         cancel(pk)
     task = look.wait(pk)
     assert (task.state, task.ne) == ("cancelled", task.cancelled)
-    # A part has 500 requests, or what came within its time.
+    # A part has 500 requests, or the requests of its time.
     assert task.na == len(look.pages(pk)) <= 1 + 500 * parts(pk)
     assert audit(task) == []
 

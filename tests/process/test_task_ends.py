@@ -41,7 +41,7 @@ def check(look: Look, pk: int) -> None:
     assert look.frontier.audit() == audit(task) == []
 
 
-# Each strikes once; those of a crawl one after another.
+# Each strikes once; in a crawl, one after another.
 KILLS = ["commit.after:2:kill", "complete.before:2:kill", "last.before:1:kill"]
 OTHERS = ["complete.after:2:error", "last.after:1:error", "finish.after:1:kill"]
 

@@ -1,4 +1,4 @@
-"""What a spider logs and prints in a node, as the command shows it."""
+"""Logs and prints of a spider in a node, as the command shows them."""
 
 from __future__ import annotations
 

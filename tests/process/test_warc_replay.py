@@ -127,7 +127,7 @@ def _all_bodies(pk: int) -> dict[str, bytes]:
 
 @contextmanager
 def _pywb(folder: Path, warc: Path) -> Iterator[Callable[[str], tuple[int, bytes]]]:
-    """What fetches a URL as it was archived, from a server that has the file."""
+    """Fetches a URL as it was archived, from a server that has the file."""
     _run("wb-manager", "init", "demo", cwd=folder)
     _run("wb-manager", "add", "demo", str(warc), cwd=folder)
     with socket.socket() as free:

@@ -91,7 +91,7 @@ def test_every_due_visit_ends_once_whatever_dies(
     assert are_visited()
     assert not Event.objects.filter(kind="pages_found").exists()
 
-    # The node that leads dies in the middle of a round, in which pages change, go and come.
+    # The node that leads dies in the middle of a round, while pages change, go and come.
     web.latency = 0.2
     web.pages["/"] = [*web.pages["/"], "/new"]
     web.pages["/3"] = ["/changed"]

@@ -1,5 +1,5 @@
 """A small model of the barrier between layers, for all its interleavings: two partitions, requests
-in flight that lead to others in both, and two stewards of which each believes that it leads.
+in flight that lead to others in both, and two stewards that both believe to lead.
 
 Each step is one atomic action: a script in one partition, a read of one, or a transaction.
 A steward may die before any of its steps. ``mutant`` names a line that is left out."""
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-# Name -> layer, partition, what it leads to. S is a run of start: what it yields is of its layer.
+# Name -> layer, partition, follow-ups. S is a run of start: its follow-ups are of its layer.
 PAGES: dict[str, tuple[int, int, tuple[str, ...]]] = {
     "R": (0, 0, ("A",)),
     "S": (0, 1, ("B", "T")),
@@ -39,7 +39,7 @@ class Partition(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """What a steward has read."""
+    """The values that a steward has read."""
 
     at: str = "row"  # its next step
     row: int = 0
@@ -176,8 +176,8 @@ def _of_steward(state: State, number: int, mutant: str) -> Iterator[tuple[str, S
 
 
 def wrong(state: State) -> str:
-    """What the promise forbids; "" if nothing."""
-    # Everything that will be admitted because of what has ended, or is to run.
+    """The broken promise; "" if none is."""
+    # All pages that follow from the ended ones, or are to run.
     known = {*SEEDS, *(link for page in state.rows for link in PAGES[page][2])}
     for page in state.held:
         for other in known - state.rows:

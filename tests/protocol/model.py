@@ -1,8 +1,8 @@
 """A small model of the protocol, for all its interleavings: two nodes of one worker each, three
 pages that may change between two fetches, a database that forgets nothing and a Redis that may.
 
-Each step is one atomic action of a process on Redis, on the database or on itself. What may go
-wrong is counted in ``Budget``. ``mutant`` names a line of the protocol that is left out."""
+Each step is one atomic action of a process on Redis, on the database or on itself. ``Budget``
+counts the possible faults. ``mutant`` names a line of the protocol that is left out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 ROOT = "R"
 LAST = "Z"  # the last request of a task whose spider has the last word
-# What a fetch may find: different follow-ups at different times.
+# Results of a fetch: different follow-ups at different times.
 PAGES: dict[str, tuple[tuple[str, ...], ...]] = {
     "R": (("A", "B"), ("A",)),
     "A": (("B",), ()),
@@ -19,7 +19,7 @@ PAGES: dict[str, tuple[tuple[str, ...], ...]] = {
     "Z": ((),),
 }
 
-# A line of the protocol that is left out -> the trouble needed to show what it was for.
+# A line of the protocol that is left out -> the trouble needed to show its purpose.
 MUTANTS: dict[str, tuple[int, ...]] = {
     "complete before commit": (0, 0, 0, 1),
     "ledger not unique": (0, 0, 0, 1),
@@ -40,14 +40,14 @@ MUTANTS: dict[str, tuple[int, ...]] = {
     "a cancelled task has all rows when Redis says so": (1, 0, 0, 0, 0, 1),
 }
 
-# The same, for what holds the last request back.
+# The same, for the lines that hold the last request back.
 MUTANTS_OF_LAST: dict[str, tuple[int, ...]] = {
     "the last request goes at any time": (0, 0, 0, 0),
     "a cancel ends the last request": (0, 0, 0, 0, 0, 1),
     "the last request is forgotten when Redis is filled": (0, 0, 1, 0),
 }
 
-STEWARD = -1  # does what is no node's own: also the operator, and fate
+STEWARD = -1  # takes the steps of no node: also the operator's and fate's
 
 
 class Redis(NamedTuple):
@@ -67,7 +67,7 @@ class Redis(NamedTuple):
     lacks: frozenset[int] = frozenset()  # nodes that know of more than Redis does
     fenced: frozenset[tuple[int, int]] = frozenset()  # node, generation
     leases: frozenset[tuple[int, int]] = frozenset()  # generations that have not been replayed
-    over: frozenset[tuple[int, int]] = frozenset()  # those of living nodes whose time is over
+    over: frozenset[tuple[int, int]] = frozenset()  # leases of living nodes whose time is over
     waits: bool = False  # the last request is held back
 
 
@@ -98,7 +98,7 @@ class Budget(NamedTuple):
     expiries: int = 0  # Redis is away for longer than leases last
     losses: int = 0  # Redis goes back to an earlier state
     lost_answers: int = 0
-    parkings: int = 0  # a node has not the code for what it claimed
+    parkings: int = 0  # a node lacks the code for its claim
     cancels: int = 0
     redirects: int = 0  # a page is found to have moved
 
@@ -208,7 +208,7 @@ def give_back(redis: Redis, held: tuple[str, int, int]) -> Redis:
 
 
 def redirect(redis: Redis, held: tuple[str, int, int]) -> Redis:
-    """It goes on at another host, once: its record says so from then on."""
+    """It continues at another host, once: its record says so from then on."""
     if held[0] in redis.moved:
         return redis
     return give_back(redis, held)._replace(moved=redis.moved | {held[0]})
@@ -230,7 +230,7 @@ def bring_back(redis: Redis, pages: frozenset[str]) -> Redis:
 
 
 def replay(redis: Redis, lease: tuple[int, int]) -> Redis:
-    """Declares a generation dead, and gives back what it holds."""
+    """Declares a generation dead, and releases its requests."""
     for held in redis.held:
         if held[1:] == lease:
             redis = give_back(redis, held)
@@ -279,7 +279,7 @@ def _steps_of_node(state: State, number: int, mutant: str) -> Iterator[Step]:
             yield Step(name, number, False, done._replace(nodes=nodes, budget=left))
 
     if node.phase == "begin":
-        # Nodes are alike: number 0 is the one that begins first.
+        # Nodes are alike: number 0 starts first.
         if redis.state == "open" and (number == 0 or state.nodes[number - 1].generation):
             lease = (number, node.generation + 1)
             after = redis._replace(lacks=redis.lacks - {number}, leases=redis.leases | {lease})
@@ -323,7 +323,7 @@ def _steps_of_node(state: State, number: int, mutant: str) -> Iterator[Step]:
             after = park(redis, held) if mine else redis
             left = state.budget._replace(parkings=state.budget.parkings - 1)
             yield from answered("park", after, left, phase="idle", page="")
-        # With a record that says so it goes on to the callback, unless the node holds it no more.
+        # With a record that says so it continues to the callback, unless the node holds it no more.
         if state.budget.redirects and not (held in redis.held and node.page in redis.moved):
             mine = held in redis.held or mutant == "redirect without a look at the owner"
             after = redirect(redis, held) if mine else redis
@@ -347,7 +347,7 @@ def _steps_of_node(state: State, number: int, mutant: str) -> Iterator[Step]:
         for page in redis.ready:
             after = redis._replace(ready=redis.ready - {page}, held=redis.held | {(page, *me)})
             yield from answered("claim", after, phase="claimed", page=page, asked=False)
-        if not redis.ready or node.asked:  # what it was given before, others have done meanwhile
+        if not redis.ready or node.asked:  # others have ended its requests meanwhile
             yield step("claim", state._replace(nodes=become(asked=False)))
         if redis.na and redis.na == redis.nf + redis.cancelled:
             yield step("finish", _end(state, mutant))
@@ -366,7 +366,7 @@ def _steps_of_node(state: State, number: int, mutant: str) -> Iterator[Step]:
             yield from answered("push", after, phase="idle", page="", follow_ups=())
     elif call == "push" and is_pending(redis, node.page):
         yield from answered("push", push(redis, node.page, node.follow_ups[0]), phase="pushed")
-    elif call == "push":  # somebody has completed it
+    elif call == "push":  # another call has completed it
         yield from answered("push", redis, phase="idle", page="", follow_ups=())
     else:
         row = node.page in state.database.cancelled
@@ -510,7 +510,7 @@ def _filled(state: State, mutant: str = "") -> Redis:
                     whole = redis._replace(cursors=redis.cursors - {page})
                     row = page in database.cancelled
                     redis = complete(whole, page, follow_ups[:1], "", row) or redis
-    # What waits of a task that Redis knows to be cancelled is swept later.
+    # Waiting requests of a task that Redis knows to be cancelled are swept later.
     return sweep(redis) if database.cancelling and not redis.cancelling else redis
 
 

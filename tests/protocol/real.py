@@ -1,5 +1,5 @@
-"""What the model is a model of: each of its steps, done with the real scripts on a real Redis, the
-real ledger and the real renewal; and the result, read back in the model's terms."""
+"""The model's steps on the real parts: each is done with the real scripts on a real Redis, the real
+ledger and the real renewal; and the result is read back in the model's terms."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def fault(text: str) -> Iterator[None]:
 
 
 class Halved(Frontier):
-    """Completes a request with a long list in two calls: ``rest`` is what the first one left."""
+    """Completes a request with a long list in two calls: ``rest``: left by the first."""
 
     rest: list[Any] | None = None
 
@@ -254,7 +254,7 @@ class Real:
     def _empty(self, before: model.State, after: model.State, broken_off: str) -> None:
         self.redis.flushall()
 
-    # -- what became of it ------------------------------------------------------------------------
+    # -- results ----------------------------------------------------------------------------------
 
     def read(self) -> tuple[model.Redis, model.Database, tuple[model.Node, ...]]:
         """The state in the model's terms."""

@@ -10,7 +10,7 @@ MOST = 3_000_000  # states; the model has fewer
 
 
 def explore(mutant: str = "") -> tuple[str, int, bool]:
-    """What went wrong, the number of states, and whether some end was reached."""
+    """The failure, the number of states, and whether some end was reached."""
     start = layers.first()
     seen, stack, ended = {start}, [start], False
     while stack:

@@ -14,7 +14,7 @@ from tests.protocol.model import MUTANTS, MUTANTS_OF_LAST, Budget
 
 pytestmark = pytest.mark.slow
 
-# In addition to those of the mutants, which hold too.
+# In addition to the budgets of the mutants, which hold too.
 BUDGETS = [Budget(0, 1, 0, 1), Budget(1, 0, 0, 1), Budget(0, 0, 1, 1), Budget(2, 0, 0, 0)]
 BUDGETS += [Budget(1, 0, 0, 0, 1), Budget(0, 1, 0, 0, 1)]
 BUDGETS += [Budget(1, 0, 0, 0, 0, 1), Budget(0, 0, 0, 0, 1, 1)]

@@ -1,5 +1,5 @@
 """Random walks of the real scripts, ledger and renewal in lockstep with the model: it lists the
-possible steps, one of them is done for real, and the result must be what the model says.
+possible steps, one of them is done for real, and the result must agree with the model.
 MACHINE_EXAMPLES=2000 in the environment runs more, different ones each time."""
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tests.protocol.real import Real
 
 EXAMPLES = int(os.environ.get("MACHINE_EXAMPLES", 0))
 STEPS = 60  # with trouble; then there is none until the end
-CALM, STEADY = 0.75, 0.7  # shares of steps: without trouble; of whoever took the one before
+CALM, STEADY = 0.75, 0.7  # shares of steps: without trouble; of the actor of the step before
 TROUBLE = model.Budget(
     kills=3, expiries=2, losses=2, lost_answers=4, parkings=3, cancels=1, redirects=3
 )
 
-# What leads a task to its end if nothing else goes wrong, most urgent first.
+# Steps that lead a task to its end if nothing else goes wrong, most urgent first.
 ONWARDS = (
     *("resume", "replay", "close", "fill", "begin", "renew"),
     *("complete", "push", "commit", "fetch", "sweep", "claim", "finish", "settle"),
@@ -86,7 +86,7 @@ class Walk:
 def observed(
     redis: model.Redis, database: model.Database, nodes: tuple[model.Node, ...]
 ) -> tuple[model.Redis, model.Database, tuple[model.Node, ...]]:
-    """Without what only concerns nodes that do not exist to notice it."""
+    """The state without facts about nodes that do not exist to notice them."""
     living = {(n, node.generation) for n, node in enumerate(nodes) if node.phase != "begin"}
     here = {n for n, _ in living if nodes[n].era == redis.era}
     return redis._replace(lacks=redis.lacks & here, over=redis.over & living), database, nodes
@@ -111,7 +111,7 @@ def wander(both: Walk, chance: Random) -> None:
     assert has_ended(both.state), both.log
 
 
-# What random walks rarely reach: a name and, for steps of a node, its number.
+# Paths that random walks rarely reach: a name and, for steps of a node, its number.
 STORIES = {
     "a worker commits what was cancelled": (
         "claim0 fetch0 lapse renew1 replay cancel sweep finish1 commit0 settle"

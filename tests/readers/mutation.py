@@ -36,7 +36,7 @@ xmlns:xhtml="http://www.w3.org/1999/xhtml"><url><loc>http://s.example/1?a=1&amp;
 <lastmod>2026-11-22T08:00+02:00</lastmod><xhtml:link rel="alternate" href="http://s.example/de"/>
 </url><url><loc> http://s.example/2 </loc><lastmod>2026</lastmod></url></urlset>"""
 
-# What is put in: tags that change how the rest is read, and attributes with odd values or none.
+# Insertions: tags that change how the rest is read, and attributes with odd values or none.
 INSERTED = (
     "<svg>",
     "</svg>",

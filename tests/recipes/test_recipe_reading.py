@@ -1,4 +1,4 @@
-"""Recipes in files: what is read, and what is said about mistakes."""
+"""Recipes in files: their values, and messages about mistakes."""
 
 from __future__ import annotations
 

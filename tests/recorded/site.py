@@ -27,7 +27,7 @@ value="{csrf}"><input type="password" name="password"></form>"""
 
 
 class Site(ThreadingHTTPServer):
-    """``asked`` counts what was asked for; ``price`` is that of each book."""
+    """``asked`` counts requests by path; ``price`` of each book."""
 
     daemon_threads = True
 

@@ -1,4 +1,4 @@
-"""What a spider depends on: its mark changes with the code that it imports, and with no other."""
+"""Dependencies of a spider: its mark changes with the code that it imports, and no other."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_what_cannot_be_told_is_everything(package: Package) -> None:
     package.write("other.py", "A = 1\n")
     assert package.changes("other.py", "A = 2\n") == {"shop"}
     package.write("cities.json", "[]")
-    assert package.changes("cities.json", "[1]") == {"shop", "alone"}  # who reads it
+    assert package.changes("cities.json", "[1]") == {"shop", "alone"}  # of its readers
 
 
 def test_nothing_is_read_for_no_spider(package: Package, monkeypatch: pytest.MonkeyPatch) -> None:

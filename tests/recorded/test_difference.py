@@ -1,4 +1,4 @@
-"""Differences are named by field, and what only moved is no difference of its values."""
+"""Differences are named by field; moved values are no differences."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def items(*given: Any) -> dict[str, Any]:
             items({"a": 1, "b": 1}, {"a": 3, "b": 3}),
             ["items[1]: item is gone: {'a': 2, 'b': 2}"],
         ),
-        # One is gone, and another one has changed.
+        # One is gone, and another has changed.
         (
             items({"a": 1, "b": 1}, {"a": 2, "b": 2}),
             items({"a": 2, "b": 9}),

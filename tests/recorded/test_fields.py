@@ -1,4 +1,4 @@
-"""The fields of recorded items are what their spider says."""
+"""The fields of recorded items are declared by their spider."""
 
 from __future__ import annotations
 

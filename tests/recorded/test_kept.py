@@ -21,7 +21,7 @@ PLACE = Path(__file__).with_name("written-by-a-trial")
 
 
 def tried(callback: Callable[[Any, Response], Any]) -> dict[str, Any]:
-    """What a spider with this callback makes of a page."""
+    """The results of a spider with this callback on a page."""
 
     class Tried(Spider):
         name = "tried"

@@ -58,7 +58,7 @@ for line in sys.stdin:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Site]]:
-    """A project with a recording of three books, of which one has no page; and its site."""
+    """A project with a recording of three books, one of them without a page; and its site."""
     project = tmp_path_factory.mktemp("project")
     (project / "bookspiders").mkdir()
     (project / "bookspiders" / "__init__.py").touch()
@@ -101,7 +101,7 @@ def run(project: Path, tmp_path: Path, pytest_server: subprocess.Popen[str]) -> 
     output = tmp_path / "output"
 
     def run(*words: str) -> str:
-        """Runs pytest in the project; returns what it says."""
+        """Runs pytest in the project; returns its output."""
         assert pytest_server.stdin
         assert pytest_server.stdout
         words = ("-p", "crawlframe.recorded.pytest_plugin", *words)

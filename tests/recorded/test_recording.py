@@ -1,4 +1,4 @@
-"""What is recorded of a real site replays without it, with the same result, and holds no secret."""
+"""Recordings of a real site replay without it, with the same result, and hold no secret."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_all_kinds_of_pages_replay_without_the_site(made: Made, site: Site) -> N
     [shelf] = [name for name in items if name.startswith("shelf")]
     assert len(results[shelf]["requests"]) == 8
     assert results["start"]["requests"][0]["cb_kwargs"]["pair"] == {"$tuple": [1, 2]}
-    # Only what changes from run to run is not compared.
+    # Only fields that change from run to run are not compared.
     assert recording.head.ignore == ["items.at"]
     for name, result in results.items():
         for snapshot in (result, recording.results[name]):

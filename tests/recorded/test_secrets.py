@@ -1,4 +1,4 @@
-"""Secrets do not get into recordings; what is none stays as it was."""
+"""Secrets do not get into recordings; other texts stay as they were."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOKEN = "a1b2c3d4e5f6a7b8"
         ("https://a.example/?user%5Bpassword%5D=x", "https://a.example/?user%5Bpassword%5D=stripped"),
         ("https://ann:pw@a.example/", "https://a.example/"),
         (f"https://a.example/?key={TOKEN}", "https://a.example/?key=stripped"),
-        # What only sounds like one.
+        # Names that only sound secret.
         ("https://a.example/?key=books", None),
         ("https://a.example/?author=ann&tokens=2&session=2024-fall", None),
         ("https://a.example/?page_token=CAUQAA01234567", None),

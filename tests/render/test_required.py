@@ -1,4 +1,4 @@
-"""Which fields an item must have, and what an author must say for it."""
+"""The fields that an item must have, and their declaration by an author."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which plain pages are complete, and what a rendered one teaches."""
+"""Plain pages that are complete, and lessons of a rendered page."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Allotment: how a budget of visits is divided among pages of which the rates of change are known.
+"""Allotment: how a budget of visits is divided among pages with known rates of change.
 
 ``shares`` is the exact optimum of Azar, Horvitz, Lubetzky, Peres, Shahaf: Tractable near-optimal
-policies for crawling. PNAS 115 (2018), in O(n log n). With visits at random times a page with
-rate r and visits f is fresh for f / (f + r) of the time; the sum over pages, by importance, is
-greatest where its derivatives w r / (f + r)^2 are equal for all that are visited. Evenly spaced,
-the same numbers of visits do better still (``freshness``)."""
+policies for crawling. PNAS 115 (2018), in O(n log n). With visits at random times a page with rate
+r and visits f is fresh for f / (f + r) of the time; the sum over pages, by importance, is greatest
+where its derivatives w r / (f + r)^2 are equal for all visited pages. Evenly spaced, the same
+numbers of visits do better still (``freshness``)."""
 
 from __future__ import annotations
 

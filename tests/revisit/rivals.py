@@ -33,7 +33,7 @@ def uniform(site: Site, budget: float) -> Even:
 
 class Nutch(Even):
     """AdaptiveFetchSchedule: the interval grows by 0.4 after a visit that found no change, and
-    shrinks by 0.2 after one that did. It knows no budget: what is due waits for its turn."""
+    shrinks by 0.2 after a visit that did. It knows no budget: due pages wait for their turn."""
 
     GROW, SHRINK, LEAST, MOST = 0.4, 0.2, 60 / 86400, 365.0
 

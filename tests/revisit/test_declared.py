@@ -1,4 +1,4 @@
-"""Revisit: what an author may declare, and what is published of it."""
+"""Revisit: declarations of an author, and their publication."""
 
 from __future__ import annotations
 

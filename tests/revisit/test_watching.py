@@ -1,4 +1,4 @@
-"""What a visit notes: which requests are watched, what a page is compared by, and its items."""
+"""Notes of a visit: watched requests, the compared part of a page, and its items."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Site:
 
 
 class Policy(Protocol):
-    """What decides. All times are days."""
+    """A rule that decides. All times are days."""
 
     def first(self, page: int) -> float:
         """When the page is due for the first time, having been visited at 0."""
@@ -77,7 +77,7 @@ def run(
     seed: int = 1,
     signals: Signals | None = None,
 ) -> Run:
-    """Visits what is due, the longest due first, within the budget (visits per day)."""
+    """Visits due pages, the longest due first, within the budget (visits per day)."""
     draw = random.Random(seed)
     n = len(site.rates)
     visited, version = [0.0] * n, [0] * n

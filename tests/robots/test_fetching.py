@@ -1,7 +1,7 @@
-"""The table of robots.txt: what servers answer, and what it means for the pages of their origin.
+"""The table of robots.txt: answers of servers, and their effect on the pages of the origin.
 
 Each case is a real exchange with a server on loopback; ``forbidden``, ``allowed`` and ``waits`` are
-what becomes of /private, which each robots.txt here forbids."""
+the outcomes of /private, which each robots.txt here forbids."""
 
 from __future__ import annotations
 

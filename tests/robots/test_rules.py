@@ -1,4 +1,4 @@
-"""What a robots.txt allows: our own table of rules, with what RFC 9309 says about each."""
+"""Permissions of a robots.txt: our own table of rules, with RFC 9309's sentence about each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OURS = "User-agent: foobot\n"
         ("User-agent: barbot\nDisallow: /\n", "/", True),
         (ALL + OURS + "Allow: /\n", "/", True),
         (OURS + "Allow: /\n" + ALL, "/", True),
-        (ALL + OURS, "/", True),  # a group without rules is still the one that counts
+        (ALL + OURS, "/", True),  # a group without rules still counts
         (OURS + "Disallow: /a\n" + ALL + OURS + "Disallow: /b\n", "/b", False),
         (OURS + "Disallow: /a\n" + ALL + OURS + "Disallow: /b\n", "/a", False),
         (OURS + "Disallow: /a\n" + ALL + OURS + "Disallow: /b\n", "/c", True),
@@ -53,7 +53,7 @@ OURS = "User-agent: foobot\n"
         (OURS + "Unknown: x\n" + ALL, "/", False),
         (OURS + "Sitemap: https://a.example/s.xml\n" + ALL, "/", False),
         (OURS + "Clean-param: ref /\nDisallow: /\n", "/", False),
-        # The longest rule, and of two equal ones the one that allows: 2.2.2
+        # The longest rule, and of two equal ones the permission: 2.2.2
         (OURS + "Disallow: /\nAllow: /page\n", "/page", True),
         (OURS + "Allow: /page\nDisallow: /\n", "/other", False),
         (OURS + "Disallow: /page/\nAllow: /page\n", "/page/1", False),

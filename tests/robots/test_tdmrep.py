@@ -1,4 +1,4 @@
-"""tdmrep.json: which rule counts for a page, and what reading the file means."""
+"""tdmrep.json: the rule that counts for a page, and the reading of the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pages say about their use: headers, meta elements, content signals and reservations."""
+"""Declared uses of pages: headers, meta elements, content signals and reservations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A local site that has what Scrapy's kinds of spiders are for."""
+"""A local site with the pages that Scrapy's kinds of spiders are made for."""
 
 from __future__ import annotations
 

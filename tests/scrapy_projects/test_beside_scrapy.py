@@ -27,7 +27,7 @@ SPIDERS = [
     "async_pipes", "arguments", "errors", "middlewares", "closes", "inline", "cookies", "members",
     "files", "moved",
 ]  # fmt: skip
-# What spiders of these projects count, and what a user reads of Scrapy.
+# Stats of spiders of these projects, and stats of Scrapy for users.
 STATS = ("my/", "priced/", "shop/")
 
 

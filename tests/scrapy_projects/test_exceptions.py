@@ -1,4 +1,4 @@
-"""What an exception costs, by Scrapy and by our engine: the same items, and the same stats."""
+"""The effects of an exception, by Scrapy and by our engine: the same items, and the same stats."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ FILE = b"a file"
 
 
 class Server:
-    """Serves ``pages``; what is PUT is a page, too, as in a bucket of S3. ``asked`` counts."""
+    """Serves ``pages``; a PUT makes a page, too, as in a bucket of S3. ``asked`` counts."""
 
     def __init__(self) -> None:
         self.pages: dict[str, bytes] = {"/": b"<html></html>"}

@@ -1,4 +1,4 @@
-"""What the source of a Scrapy project says of its spiders."""
+"""Reports on the source of a Scrapy project about its spiders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests of a Scrapy spider: how they become ours, and what cannot."""
+"""Requests of a Scrapy spider: their translation, and refusals."""
 
 from __future__ import annotations
 

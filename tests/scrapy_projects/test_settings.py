@@ -19,7 +19,7 @@ from tests.scrapy_projects.ported_spiders import Plain, of
 
 
 class Attributes(Plain):
-    """Its attributes give way to what was chosen for a task."""
+    """Its attributes give way to the task's settings."""
 
     name = "attributes"
     download_delay = 7
@@ -129,7 +129,7 @@ class Off:
 
 
 def test_add_ons_change_settings_and_add_components(tmp_path: Path) -> None:
-    """Also those by which spiders are found; what the project sets itself goes first."""
+    """Also by classes that find spiders; the project's own settings go first."""
     package = tmp_path / f"project_{abs(hash(tmp_path))}"
     package.mkdir()
     (tmp_path / "scrapy.cfg").write_text(f"[settings]\ndefault = {package.name}.settings\n")

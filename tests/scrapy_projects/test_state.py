@@ -1,4 +1,4 @@
-"""What the report finds of state that spiders and their parts keep in memory."""
+"""The report about state that spiders and their parts keep in memory."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def one(parse: str = "pass", members: str = "", head: str = "") -> str:
     return f"{head}\n{SPIDER.format(indented, body)}"
 
 
-KEPT = {  # name of what is found -> spider
+KEPT = {  # name of the find -> spider
     "module set": ("SEEN", one("SEEN.add(response.url)", head="SEEN = set()")),
     "module dict": ("COUNT", one("COUNT['n'] += 1", head="COUNT = {'n': 0}")),
     "global": ("N", one("global N; N += 1", head="N = 0")),

@@ -1,4 +1,4 @@
-"""What a Scrapy spider lives through in one task: components, logins, settings."""
+"""The life of a Scrapy spider in one task: components, logins, settings."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_the_choice_about_certificates_is_named() -> None:
 
 
 def test_a_spider_that_was_let_go_is_made_again_for_its_next_request() -> None:
-    """Its pipelines are closed meanwhile, and its cookies and settings are those of the task."""
+    """Its pipelines are closed meanwhile, and it has the task's cookies and settings."""
     told: list[str] = []
 
     class Files:

@@ -1,4 +1,4 @@
-"""APIs with tokens, and GraphQL: what a node sends, against a real server."""
+"""APIs with tokens, and GraphQL: a node's requests to a real server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUICK = {"delay": 0, "robots": False, "retries": 1}
 
 
 class Api:
-    """Gives out tokens, each of which is good for ``good_for`` requests. ``site``: its server."""
+    """Gives out tokens, each good for ``good_for`` requests. ``site``: its server."""
 
     def __init__(self, site: Site, good_for: int = 2) -> None:
         self.site = site

@@ -1,4 +1,4 @@
-"""BroadSpider: what it takes from a file of seeds, and what it stores of a page. No server."""
+"""BroadSpider: its seeds from a file, and its items of a page. No server."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_seeds_are_urls_and_domains_and_bad_lines_cost_only_themselves(
         5, 6, 7, 9, 10, 11,
     ]  # fmt: skip
     assert all(path in text and "is neither a URL nor a domain" in text for text in told)
-    # Who submits a task may name any file of the node, and read the log.
+    # A submitter may name any file of the node, and read the log.
     assert not any(word in text for text in told for word in ("1,c", "d.example", "not-a-domain"))
 
 

@@ -1,4 +1,4 @@
-"""Damage in XML changes nothing that is sound: what is yielded is a value as it is written."""
+"""Damage in XML changes nothing that is sound: yielded values are as written."""
 
 from __future__ import annotations
 

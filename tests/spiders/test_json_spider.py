@@ -273,7 +273,7 @@ def test_wrong_parameters_are_named() -> None:
         Cursor("next", "")
 
 
-# -- an end is told from what is not understood ----------------------------------------------------
+# -- an end differs from an unknown form -----------------------------------------------------------
 
 
 @pytest.mark.parametrize(

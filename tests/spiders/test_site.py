@@ -1,4 +1,4 @@
-"""SiteSpider: which pages it reaches, and what it stores of them."""
+"""SiteSpider: the pages that it reaches, and their items."""
 
 from __future__ import annotations
 

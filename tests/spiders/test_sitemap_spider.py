@@ -1,4 +1,4 @@
-"""SitemapSpider: what it takes from sitemaps of every form, in bounded memory."""
+"""SitemapSpider: its requests from sitemaps of every form, in bounded memory."""
 
 from __future__ import annotations
 
@@ -334,7 +334,7 @@ def test_parse_is_not_there_by_itself() -> None:
 
 
 def collect(spider: Shop, *responses: Response) -> list[list[Request]]:
-    """What sitemaps lead to that a worker has at the same time."""
+    """Requests from sitemaps, in the groups that a worker has at the same time."""
 
     async def read(response: Response) -> list[Request]:
         return [request async for request in spider.read_sitemap(response)]
@@ -379,7 +379,7 @@ def test_one_that_waits_too_long_is_fetched_again_later(monkeypatch: pytest.Monk
 
 
 def test_many_empty_members_of_a_gzip_file_are_passed_over() -> None:
-    """In linear time: what is left of the file is not copied for each."""
+    """In linear time: the rest of the file is not copied for each."""
     packed = gzip.compress(b"") * 30_000 + gzip.compress(f"{SITE}/1\n".encode())
     assert [entry.loc for entry in SitemapFile(sitemap_of(packed))] == [f"{SITE}/1"]
 

@@ -1,4 +1,4 @@
-"""Responses and summaries made by hand are as those of a node."""
+"""Responses and summaries made by hand equal a node's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""run: a method of a spider runs as in a node, and its result is what the node would store."""
+"""run: a method of a spider runs as in a node, and its result is as a node would store it."""
 
 from __future__ import annotations
 

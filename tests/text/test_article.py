@@ -1,4 +1,4 @@
-"""response.article: text, Markdown and what is known of an article; limits, caches, no network."""
+"""response.article: text, Markdown and metadata of an article; limits, caches, no network."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect_ex", refuse)
 
 
-# -- what is found --------------------------------------------------------------------------------
+# -- articles -------------------------------------------------------------------------------------
 
 
 def test_the_text_is_that_of_the_article() -> None:

@@ -1,4 +1,4 @@
-"""Captures for tests, and what warcio says of a segment."""
+"""Captures for tests, and warcio's view of a segment."""
 
 from __future__ import annotations
 

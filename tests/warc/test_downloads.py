@@ -1,4 +1,4 @@
-"""Downloads: WARC, and WACZ judged by what its standard says."""
+"""Downloads: WARC, and WACZ checked against its standard."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_the_index_names_each_record(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("kind", [warc_of, wacz_of])
 def test_it_is_streamed(kind: object) -> None:
-    """What is given out does not wait for what follows."""
+    """The first part does not wait for the rest."""
     made = 0
 
     def captures() -> object:

@@ -47,7 +47,7 @@ def test_a_segment_that_ends_well_is_finished_as_it_is(
 
 
 def test_every_torn_tail_is_cut(path: Path, places: list[CapturePlace]) -> None:
-    """Cut anywhere, or followed by anything, what was complete remains."""
+    """Cut anywhere, or followed by anything: complete records remain."""
     whole, ends, chance = path.read_bytes(), complete(path), random.Random(1)
     second = ends[1]  # the warcinfo and one record
     cuts = [second, *(end + one for end in ends[2:-1] for one in (-1, 0, 1))]

@@ -1,4 +1,4 @@
-"""Environments in which the suite must pass, besides the one in which it is written."""
+"""Environments in which the suite must pass, besides the usual one."""
 
 from __future__ import annotations
 

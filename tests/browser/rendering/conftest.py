@@ -179,5 +179,5 @@ def html(site: Site, path: str, text: str, **headers: str) -> None:
 
 
 def paths(site: Site) -> list[str]:
-    """What was asked for."""
+    """The paths of the requests that the site received."""
     return [exchange.target for exchange in site.seen]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-HERE, THERE = "127.0.0.1", "127.0.0.2"  # the site, and what must not be reached
+HERE, THERE = "127.0.0.1", "127.0.0.2"  # the site, and an address that must not be reached
 _asked = 0
 
 

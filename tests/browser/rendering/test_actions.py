@@ -1,4 +1,4 @@
-"""What actions do on a real page."""
+"""Actions on a real page."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def page_of(site: Site, forbidden: Forbidden, host: str) -> int:
         "</script>"
         for name, text in SCRIPTS.items()
     )
-    # What is allowed redirects to what is not.
+    # An allowed address redirects to one that is not.
     site.answer("/to", status=302, headers={"Location": url("redirected")})
     rest = "<img src=/to><iframe src=/to></iframe><script src=/to></script>"
     headers = {name: text.format(url(name.lower())) for name, text in HEADERS.items()}
@@ -194,7 +194,7 @@ def test_what_a_page_loads(hosts: list[Host], site: Site, forbidden: Forbidden, 
         assert len(reached) >= 30, reached
     page_of(site, forbidden, name)
     strict.fetch(f"{site.url}/", settings)
-    time.sleep(1)  # for what is still on its way
+    time.sleep(1)  # for requests that are still on their way
     assert forbidden.seen == []
 
 

@@ -1,4 +1,4 @@
-"""Fragments and redirects of a browser: what is another page for it, and what is the same."""
+"""Fragments and redirects of a browser: URLs of another page, and of the same page."""
 
 from __future__ import annotations
 

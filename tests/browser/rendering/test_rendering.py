@@ -1,4 +1,4 @@
-"""What the browser downloader promises beside the others, with a real Chromium."""
+"""Tests of the browser downloader beyond the common contract, with a real Chromium."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_they_are_if_the_spider_wants_them(browser: Browser, site: Site) -> None
     assert {*paths(site)} >= {"/", "/style.css", "/script.js", "/picture", "/film", "/picture2"}
 
 
-# -- what is sent ------------------------------------------------------------------------------
+# -- requests ----------------------------------------------------------------------------------
 
 
 def test_headers_and_body_of_the_request_are_sent(browser: Browser, site: Site) -> None:
@@ -362,7 +362,7 @@ def test_a_page_that_waits_for_its_next_order_does_nothing(browser: Browser, sit
         assert time.monotonic() < until
         browser.fetch(f"{site.url}/", {"browser": BrowserSettings(settle=1.0)})
     before = -1
-    while before != len(site.seen):  # what is still on its way, on a busy machine
+    while before != len(site.seen):  # requests may still be on their way, on a busy machine
         assert time.monotonic() < until
         before = len(site.seen)
         time.sleep(1)

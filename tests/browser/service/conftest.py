@@ -75,7 +75,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def login(browser: Browser, setup_link: str, site: str) -> Any:
-    """The cookies of the administrator, who is made with the link."""
+    """The cookies of the administrator, whose account the link makes."""
     context = browser.new_context()
     page = context.new_page()
     page.set_default_timeout(TIMEOUT_MS)
@@ -112,5 +112,5 @@ def new_page(browser: Browser) -> Iterator[Callable[..., Page]]:
 
 @pytest.fixture
 def page(new_page: Callable[..., Page], login: Any) -> Page:
-    """A page in which the administrator is logged in."""
+    """A page with a login as administrator."""
     return new_page(login)

@@ -1,5 +1,5 @@
-"""All pages of the admin: what axe-core finds in them, how they fit a phone and a small desktop,
-and that the keyboard is enough."""
+"""All pages of the admin: findings of axe-core, the fit on a phone and a small desktop, and use by
+keyboard alone."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_lists_say_why_a_task_waits(site: str, page: Page, web: OddWeb) -> None:
     task = submit_watched(page, site, web.url, pages=50, ends=False)
     expect(page.locator("[data-name=nf]")).not_to_have_text("0")
     found: list[str] = []
-    while not found:  # workers write what they counted of a host every few seconds
+    while not found:  # workers write their counts of a host every few seconds
         page.goto(f"{site}admin/crawlservice/host/?q={urlsplit(web.url).netloc}")
         found = page.evaluate(PLACES, FIRST_OF_LIST)
     page.goto(found[0].replace("change", "pause"))

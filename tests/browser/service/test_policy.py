@@ -1,4 +1,4 @@
-"""What the theme does with Alpine.js, under a policy that lets nothing evaluate text."""
+"""Effects of the theme's Alpine.js code, under a policy against the evaluation of text."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def stayed(page: Page) -> bool:
 
 
 def asked_within(page: Page, seconds: float) -> list[str]:
-    """What the page requests in that time; while it polls, it does so twice a second."""
+    """Requests of the page in that time; while it polls, it does so twice a second."""
     asked: list[str] = []
 
     def note(request: Request) -> None:

@@ -46,7 +46,7 @@ def ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
 
 
 class Site:
-    """``pages``: path -> content, or a status. ``links``: what start finds, with lastmod."""
+    """``pages``: path -> content, or a status. ``links``: found by start, with lastmod."""
 
     def __init__(self, frontier: Frontier, kind: type[Spider]) -> None:
         self.frontier = frontier
@@ -76,7 +76,7 @@ class Site:
         return rounds.work(watch.pk, self.info, waiting=parked.find(watch))
 
     def visit(self, task: Any) -> list[Outcome]:
-        """What workers do with a round."""
+        """Runs a round as workers would."""
         from crawlservice.ledger.store import DjangoLedger
         from crawlservice.models import Task
 
@@ -98,7 +98,7 @@ class Site:
         return outcomes
 
     def round(self, watch: Any) -> list[str]:
-        """A round from its begin to its end; returns the paths that were visited."""
+        """A whole round; returns the paths that were visited."""
         task = self.work(watch)
         if task is None:
             return []

@@ -129,7 +129,7 @@ def test_a_round_that_is_refused_costs_no_budget(
     assert len(site.round(watch)) == 6  # the eighth part of a day's
 
 
-# -- what one host or one watch does to others ----------------------------------------------------
+# -- effects of one host or watch on others -------------------------------------------------------
 
 
 def test_a_host_that_rests_does_not_hold_up_the_others(site: Site, ahead: Ahead) -> None:
@@ -204,7 +204,7 @@ def test_the_steward_does_not_wait_for_a_worker(site: Site, watch: Watch, ahead:
 
 @pytest.fixture
 def watch(site: Site) -> Watch:
-    """With three pages that link to each other, all of which have been visited once."""
+    """A watch with three pages that link to each other, all visited once."""
     site.links = {"start": ["a"], "a": ["b", "c"], "b": ["a"], "c": ["a", "b"]}
     watch = site.begin()
     assert site.all_rounds(watch) == ["a", "b", "c"]
@@ -304,7 +304,7 @@ def test_errors_after_midnight_are_counted(site: Site, watch: Watch, ahead: Ahea
 
 @pytest.fixture
 def listed(site: Site) -> Watch:
-    """With pages of which a sitemap tells, looked at each hour."""
+    """A watch with pages from a sitemap, visited each hour."""
     both = {"parse": Revisit(by="lastmod", errors=True), "start": Revisit(every="1h")}
     site.use(like(both))
     site.links, site.lastmod = {"start": ["a", "b"]}, {"a": 1e9, "b": 1e9}
@@ -327,7 +327,7 @@ def test_a_time_in_the_future_does_not_hide_later_ones(
     site.lastmod["a"] = 1.1e9
     assert hour(site, listed, ahead) == ["a"]
     assert hour(site, listed, ahead) == []
-    site.lastmod["a"] = 1.05e9  # of another sitemap, say: older than what was said
+    site.lastmod["a"] = 1.05e9  # of another sitemap, say: older than the earlier date
     assert hour(site, listed, ahead) == []
 
 

@@ -32,7 +32,7 @@ def test_a_budget_is_spent_in_few_rounds(site: Site, ahead: Ahead) -> None:
     watch = begin(site, 600, Revisit(budget=2400))
     editing.set_budget(watch.pk, budget=None)
     Watch.objects.filter(pk=watch.pk).update(start_at=F("start_at") + timedelta(days=9))
-    # All are due, and what may be spent at once is spent.
+    # All are due, and the burst is spent.
     WatchedPage.objects.update(next_at=F("next_at") - timedelta(days=9))
     site.all_rounds(watch)
     rounds, visits = Task.objects.count(), len(site.visited)
@@ -106,7 +106,7 @@ def test_new_pages_that_wait_for_the_budget_are_visited_together(site: Site, ahe
     for _ in range(120):
         ahead(seconds=30)
         site.round(watch)
-    # One in five minutes, and those of the first five minutes, in which new pages do not wait.
+    # One in five minutes, and the rounds of the first five minutes, in which new pages do not wait.
     assert Task.objects.count() - rounds <= 12 + 4
     assert 198 <= len(site.visited) <= 201  # at once, and in one hour
 
@@ -116,7 +116,7 @@ def test_new_pages_that_wait_for_the_budget_are_visited_together(site: Site, ahe
 
 @pytest.fixture
 def settled(site: Site) -> Watch:
-    """Its pages are known; what is found now is new."""
+    """A watch with known pages; later finds are new."""
     site.links["start"] = ["a", "b"]
     watch = site.begin()
     site.all_rounds(watch)

@@ -35,7 +35,7 @@ def watch(site: Site) -> Watch:
 
 
 def run(site: Site, task: Any) -> list[str]:
-    """What nodes do whose code lacks the callback ``old``; returns what they visited."""
+    """Runs a round on nodes whose code lacks the callback ``old``; returns the visited paths."""
     done = []
     while requests := site.frontier.claim(1, next(SEQUENCE), 10).requests:
         for one in requests:

@@ -53,7 +53,7 @@ def like(policy: Any, **more: Any) -> type[Spider]:
 
 @pytest.fixture
 def watch(site: Site) -> Watch:
-    """With three pages, all of which have been visited once."""
+    """A watch with three pages, all visited once."""
     site.links = {"start": ["a", "b"], "a": ["a", "c"]}
     watch = site.begin()
     assert site.all_rounds(watch) == ["a", "b", "c"]
@@ -113,7 +113,7 @@ def test_new_pages_are_an_event(site: Site, watch: Watch, ahead: Ahead) -> None:
     told = [url for detail in events("pages_found") for url in detail["urls"]]
     assert sorted(told) == ["http://news.example/d", "http://news.example/e"]
     assert page("d").visits == 1
-    create_deliveries()  # the ends of rounds are delivered to nobody
+    create_deliveries()  # the ends of rounds are not delivered
     kinds = {*Event.objects.filter(delivery__isnull=False).values_list("kind", flat=True)}
     assert kinds == {"pages_found"}
     (first, *_) = Event.objects.filter(kind="pages_found")

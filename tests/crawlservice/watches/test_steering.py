@@ -1,4 +1,4 @@
-"""Watches through the API, commands and the admin: who may do what, and what is shown."""
+"""Watches through the API, commands and the admin: rights and output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.crawlservice.web import log_in_as, texts
 
 @pytest.fixture
 def watch(site: Site) -> Watch:
-    """With pages /a to /c, all of which have been visited, and /d, which is gone."""
+    """A watch with pages /a to /c, all visited, and /d, which is gone."""
     site.use(like(Revisit(budget=5000)))
     site.links = {"start": ["a", "b", "c", "d"]}
     watch = site.begin()

@@ -1,4 +1,4 @@
-"""Counting: what is counted on ``self``."""
+"""Counting: numbers kept on ``self``."""
 
 from __future__ import annotations
 

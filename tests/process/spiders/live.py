@@ -25,7 +25,7 @@ class Live(Spider):
         yield Request(f"{url}page/fails", self.fails, downloader="browser")
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
-        """Yields what a script has written into the page."""
+        """Yields the text that a script has written into the page."""
         page = await response.page()
         await page.evaluate("document.title = 'written'")
         number = response.url.rpartition("/")[2]

@@ -16,7 +16,7 @@ KEPT: list[bytes] = []
 
 
 class OddSpider(Spider):
-    """Follows every link of a page; what happens there is named by the path."""
+    """Follows every link of a page; the path names the page's behaviour."""
 
     name = "odd"
     settings = {"concurrency": 32, "delay": 0, "retries": 1}

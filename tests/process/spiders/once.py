@@ -26,7 +26,7 @@ class OnceSpider(Spider):
 
 
 class SeldomSpider(OnceSpider):
-    """Would take a week to fetch what it wants."""
+    """Would take a week to fetch its pages."""
 
     name = "seldom"
     settings = {"delay": 3600, "concurrency": 1}

@@ -1,4 +1,4 @@
-"""Polite: some pages of many hosts, of which robots.txt forbids a part."""
+"""Polite: some pages of many hosts, partly forbidden by robots.txt."""
 
 from __future__ import annotations
 

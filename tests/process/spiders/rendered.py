@@ -24,6 +24,6 @@ class Rendered(Spider):
         yield Request(url)
 
     def parse(self, response: Response) -> Iterator[Any]:
-        # Only a browser has added what the server left out.
+        # Only a browser adds the element that the server leaves out.
         yield {"url": response.url, "rendered": "<head></head>" in response.text}
         yield from response.follow_all(response.links())

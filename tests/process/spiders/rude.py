@@ -1,4 +1,4 @@
-"""Spiders that break what they are not supposed to touch."""
+"""Spiders that break objects they are not supposed to touch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from crawlframe import Request, Response, Spider
 
 
 class Rude(Spider):
-    """``what`` names the page's callback."""
+    """``what``: name of the page's callback."""
 
     name = "rude"
     settings = {"concurrency": 32, "delay": 0}

@@ -1,4 +1,4 @@
-"""A spider that saves what a page links to."""
+"""A spider that saves the linked files of a page."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class TalkingSpider(Spider):
-    """Says what it does, in all the ways there are."""
+    """Reports its steps, in all possible ways."""
 
     name = "talking"
     settings = {"delay": 0}
