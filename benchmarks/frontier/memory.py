@@ -13,13 +13,13 @@ class Memory(NamedTuple):
     """Bytes of Redis per URL, as its allocator counts them."""
 
     queued: int  # URLs
-    admitted: int  # URLs, including those of requests that have ended
+    admitted: int  # URLs, including URLs of requests that have ended
     request: float  # all bytes of a queued request: itself, its place in the queue, its fingerprint
     seen: float  # of these the fingerprint, which stays when the request has ended
 
 
 def memory(queue: Queue) -> Memory:
-    """Deletes everything on the way: what is freed is what it took."""
+    """Deletes everything on the way: the freed memory is the memory used."""
     counts = queue.counts()
     redis = queue.server
     everything = redis.memory()

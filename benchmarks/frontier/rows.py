@@ -21,7 +21,7 @@ AUDITED = 200_000  # longest queue that an audit walks
 
 
 class Row(NamedTuple):
-    """What one request cost: claim, look-up of known links, completion."""
+    """The cost of one request: claim, look-up of known links, completion."""
 
     queued: int
     hosts: int
@@ -32,7 +32,7 @@ class Row(NamedTuple):
     rate: float  # requests per second of all workers together
     redis_us: float  # microseconds of CPU
     client_us: float  # microseconds of CPU in the calls of the frontier
-    busy: float  # share of the time in which Redis used its processor
+    busy: float  # share of the time that Redis used its processor
 
     @property
     def most(self) -> float:

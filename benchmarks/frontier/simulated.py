@@ -39,7 +39,7 @@ class Store(NamedTuple):
 
 
 class Load(NamedTuple):
-    """What the workers do."""
+    """The work of the workers."""
 
     workers: int
     requests: int  # by all together

@@ -85,7 +85,7 @@ def hosts(size: Size) -> list[Line]:
 
 
 def links(size: Size) -> list[Line]:
-    """Pages with no link to a hundred, of which one is new."""
+    """Pages with no link to a hundred, one of them new."""
     with _queue(QUEUE + size.rounds * size.requests, HOSTS) as queue:
         numbers = (0, 5, 20, 50, 100)
         return _measured(size, [Case(str(n), queue, n, min(n, NEW)) for n in numbers])

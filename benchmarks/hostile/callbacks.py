@@ -1,4 +1,4 @@
-"""Callbacks: what spiders do with a page, each with one of the parsers."""
+"""Callbacks: the work of spiders on a page, each with one of the parsers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ CALLBACKS: dict[str, Callable[[Response], Iterable[Any]]] = {
 
 
 def run(callback: Callable[[Response], Iterable[Any]], response: Response) -> Outcome:
-    """Runs it as a worker does. Raises what it raises."""
+    """Runs it as a worker does. Raises its exceptions."""
     outcome = Outcome(b"", 1, "example.com", b"", 0, 0)
     collector = Collector(LinkPage(outcome, depth=1), [KnownFilter()])
     for thing in callback(response):

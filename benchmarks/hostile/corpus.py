@@ -55,7 +55,7 @@ def _lost(size: int) -> str:
 
 
 def _entities(use: str) -> str:
-    """Ten entities, each ten times the one before."""
+    """Ten entities, each ten times the size of its predecessor."""
     names = "abcdefghij"
     declared = "".join(
         f'<!ENTITY {name} "{f"&{names[i - 1]};" * 10 if i else "lol"}">'

@@ -1,1 +1,1 @@
-"""What all benchmarks share: servers on loopback, meters, environments of peers, tables."""
+"""Base of all benchmarks: servers on loopback, meters, environments of peers, tables."""

@@ -29,7 +29,7 @@ from crawlservice.cli.process_group import die_with_parent
 CHECKOUT = Path(__file__).resolve().parents[2]
 BACKLOG = 4096  # connections that may wait
 TAKE = b"/-/take"  # requests the counts
-BIN = 0.05  # seconds in which answers are counted together
+BIN = 0.05  # seconds whose answers are counted together
 NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
 

@@ -19,7 +19,7 @@ WIDTH = 118  # of the tables
 
 
 def run(name: str, measure: Callable[[Path], int]) -> int:
-    """Calls ``measure`` with an empty directory, and returns its exit code. What it started is
+    """Calls ``measure`` with an empty directory, and returns its exit code. Its processes are
     stopped by its ``with`` blocks, also on Ctrl-C and SIGTERM."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

@@ -33,10 +33,10 @@ class Usage(NamedTuple):
 
 class Metered:
     """``with Metered(command, log) as run: usage = run.wait(60)``. Output goes to the file ``log``;
-    what is left at the end of the block is killed.
+    processes left at the end of the block are killed.
 
-    ``cpu`` and ``peak`` are exact, as the kernel keeps them; ``total`` is looked at four times a
-    second. Needs Linux."""
+    ``cpu`` and ``peak`` are exact, as the kernel keeps them; ``total`` is read four times a second.
+    Needs Linux."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Metered:
         return float(total)
 
     def processes(self) -> list[psutil.Process]:
-        """The living processes, without those that measure them."""
+        """The living processes, without their meters."""
         try:
             return psutil.Process(self._process.pid).children(recursive=True)
         except psutil.NoSuchProcess:

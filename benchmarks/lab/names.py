@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import psutil
 
-# In the order in which they are started; all later ones are workers. The keeper waits for the
-# template, which is its fork.
+# In the order of their start; all later ones are workers. The keeper waits for the template, which
+# is its fork.
 FIRST = ("master", "steward", "browser", "keeper", "template", "worker")
 
 

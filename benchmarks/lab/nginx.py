@@ -38,7 +38,7 @@ class Hit(NamedTuple):
 
 class Nginx:
     """``with Nginx(directory, work) as nginx: nginx.url``; ``work`` takes configuration and logs.
-    ``log``: keep what ``hits`` tells. ``locations``: further lines of the server's configuration.
+    ``log``: keep a log for ``hits``. ``locations``: further lines of the server's configuration.
     ``tls``: a file with key and certificate, for TLS 1.3 on all addresses of loopback.
 
     Raises FileNotFoundError without nginx on PATH, RuntimeError with nginx's words when it does

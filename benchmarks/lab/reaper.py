@@ -1,4 +1,4 @@
-"""Runs a command and reports what it and all its descendants used, including those it left behind.
+"""Runs a command and reports the usage of it and all its descendants, also of orphans.
 
 A program of its own (Linux, standard library only), which meter.py runs: it adopts orphans, so that
 the kernel adds up the CPU time of every descendant here when it is waited for, and keeps the

@@ -91,5 +91,5 @@ class RedisServer:
     def __exit__(self, *error: object) -> None:
         assert self._process is not None
         self.client.close()
-        self._process.kill()  # nobody needs what it holds
+        self._process.kill()  # its data is no longer needed
         self._process.wait()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 CHILDREN = 10  # new pages that a page links to, as long as there are any
 OTHERS = (2, 3, 7, 11, 13)  # further links: to page number n // each, which were linked long before
-# With scheme, host and port a URL has about 90 characters, as long as those of real shops.
+# With scheme, host and port a URL has about 90 characters, as in real shops.
 HEAD, DIGITS, TAIL = b"/catalogue/kitchen-and-dining/cookware-and-bakeware/item-", 8, b".html"
 PAGE = (
     b"<!DOCTYPE html>\n<html lang=en>\n<head><meta charset=utf-8><title>Item %d</title></head>\n"

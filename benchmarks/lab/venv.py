@@ -1,4 +1,4 @@
-"""Virtual environments, under build/bench/, of what is compared with Crawlframe."""
+"""Virtual environments, under build/bench/, of the programs compared with Crawlframe."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ PLACE = CHECKOUT / "build" / "bench"
 
 
 def environment(name: str, requirements: Path) -> Path:
-    """The Python of build/bench/``name``, which has what the file ``requirements`` names and runs
-    the interpreter that runs us. It is made anew when either has changed.
+    """The Python of build/bench/``name``, with the packages of the file ``requirements`` and our
+    own interpreter. It is made anew when either has changed.
 
     Raises RuntimeError with pip's words when that fails."""
     place = PLACE / name

@@ -36,7 +36,7 @@ class Crawl(NamedTuple):
 class SlowBench:
     """The servers of the standard job, with its site behind a latency. Use it as a context manager.
 
-    Raises what the servers raise when they cannot be started."""
+    Raises the errors of servers that cannot be started."""
 
     def __init__(self, pages: int, work: Path) -> None:
         root = work / "slow"

@@ -24,7 +24,7 @@ IN_FLIGHT = 64
 SAMPLES = 600  # about as many over the whole crawl
 TELL = 10.0  # seconds between two lines of progress
 SLOWEST = 50.0  # pages per second; a slower crawl is aborted
-# A replaced worker would start afresh, and hide what it had leaked before.
+# A replaced worker would start afresh, and hide its earlier leak.
 NEVER = {"CRAWLFRAME_MAX_MEMORY": "1048576", "CRAWLFRAME_MAX_AGE": "31536000"}
 CHECK = """
 SELECT (SELECT count(*) FROM crawlservice_page WHERE state = 'done'),

@@ -13,9 +13,9 @@ SETTLED = 200_000  # pages after which a worker has filled its memory of links
 
 
 class Sample(NamedTuple):
-    """One moment of a crawl. Sizes in bytes: ``rss`` is what a process has in memory, ``pss`` its
-    share of it, which moves when strangers start and end that share a library, and ``uss`` what
-    only it has."""
+    """One moment of a crawl. Sizes in bytes: ``rss`` is the resident memory of a process, ``pss``
+    its share of it, which moves when strangers that share a library start and end, and ``uss`` its
+    private memory."""
 
     seconds: float  # since the submission
     pages: int  # done
@@ -23,11 +23,11 @@ class Sample(NamedTuple):
     rss: dict[str, int]
     pss: dict[str, int]
     uss: dict[str, int]
-    redis: int  # what the server has allocated
+    redis: int  # bytes that the server has allocated
     redis_rss: int
 
     def size(self, name: str) -> int:
-        """What only this process has; of ``"Redis"``, what it has allocated."""
+        """The private memory of this process; for ``"Redis"``, its allocated memory."""
         return self.redis if name == "Redis" else self.uss[name]
 
 
@@ -42,8 +42,8 @@ class Growth(NamedTuple):
 
 
 def growth(samples: Sequence[Sample], warm: int) -> list[Growth]:
-    """What each process that lived all the time did after ``warm`` pages. Empty when the crawl was
-    no longer than that."""
+    """The growth after ``warm`` pages of each process that lived all the time. Empty when the crawl
+    was no longer than that."""
     kept = [sample for sample in samples if sample.pages >= warm]
     if len(kept) < THIRDS:
         return []

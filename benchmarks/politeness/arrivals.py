@@ -1,4 +1,4 @@
-"""Arrivals: what a connection sends, with the time at which the kernel received it.
+"""Arrivals: the data of a connection, with the time of its receipt by the kernel.
 
 A busy server reads a request late; its log must not make the request look late, and the next one
 early. Linux keeps the time: https://docs.kernel.org/networking/timestamping.html"""
@@ -24,8 +24,8 @@ def stamp(connection: socket.socket) -> None:
 
 
 async def receive(connection: socket.socket) -> tuple[bytes, float]:
-    """The next bytes, of which none means the end, and when the last of them arrived, in seconds
-    since the epoch: by the kernel's clock, or where that is unknown, when they were read.
+    """The next bytes (none: the end) and the arrival of the last of them, in seconds since the
+    epoch: by the kernel's clock, or where that is unknown, by ours at the reading.
 
     Raises OSError."""
     while True:

@@ -1,4 +1,4 @@
-"""Cluster: two nodes of two workers, whose code can be changed, and of which one can be lost."""
+"""Cluster: two nodes of two workers, whose code can be changed; one can be lost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEASE = 5.0  # seconds until a node that was killed counts as dead
 class Cluster:
     """``with Cluster(work, dsn, redis_url) as cluster: task = cluster.submit(urls)``; ``work`` is a
     directory to be made, ``dsn`` a PostgreSQL database with all tables, ``env`` further variables
-    of the nodes. Raises RuntimeError when a node does not do what it should."""
+    of the nodes. Raises RuntimeError when a node fails."""
 
     def __init__(
         self, work: Path, dsn: str, redis: str, env: Mapping[str, str] | None = None

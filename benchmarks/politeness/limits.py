@@ -1,4 +1,4 @@
-"""Limits: what a simulated server bears, and how it answers beyond that. Times are seconds since
+"""Limits: the capacity of a simulated server, and its answers beyond it. Times are seconds since
 the server's first page request; nothing here looks at a clock."""
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ class Limit(msgspec.Struct, tag=True):
         return Reply(OK)
 
     def allowed(self, start: float, end: float) -> float:
-        """The pages that it serves between two instants to who asks for as many as it bears."""
+        """The pages that it serves between two instants to a client that asks for as many as it
+        bears."""
         return float("inf")
 
 
 class Bucket(Limit, tag=True):
-    """A token bucket, which holds what comes in a second. ``steps``: (from when on, tokens per
+    """A token bucket, which holds the tokens of a second. ``steps``: (from when on, tokens per
     second), the first from 0 on. A request without a token is refused with 429."""
 
     steps: list[tuple[float, float]]

@@ -1,5 +1,5 @@
-"""Manners: what a log shows of delays, robots.txt, redirects and shared addresses. Each function
-returns the faults, one line each; an empty list is a pass."""
+"""Manners: evidence of a log about delays, robots.txt, redirects and shared addresses. Each
+function returns the faults, one line each; an empty list is a pass."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import pairwise
 from benchmarks.politeness.limits import MOVED, OK
 from benchmarks.politeness.world import ROBOTS, Entry, Host, ordered
 
-JITTER = 0.05  # seconds by which requests that were sent in time may arrive closer to each other
+JITTER = 0.05  # seconds by which requests sent in time may arrive closer to each other
 
 
 def too_close(
@@ -33,7 +33,7 @@ def robots_faults(
     entries: Iterable[Entry], hosts: Iterable[Host], forbidden: Iterable[str]
 ) -> list[str]:
     """Hosts whose robots.txt was not asked for exactly once, pages that came before it was sent,
-    and pages whose paths begin with one of ``forbidden``."""
+    and pages whose paths start with one of ``forbidden``."""
     faults, logs = [], by_host(entries)
     banned = tuple(forbidden)
     for host in hosts:

@@ -46,7 +46,7 @@ def write_files(
     faults: Mapping[str, Sequence[str]],
     output: Path | None,
 ) -> None:
-    """Writes everything as JSON. ``faults``: those of each trial."""
+    """Writes everything as JSON. ``faults``: by trial."""
     figures: dict[str, Any] = {
         "scenes": {scene.name: {"title": scene.title, "pages": scene.pages} for scene in scenes},
         "faults": {**faults},

@@ -1,4 +1,4 @@
-"""Scenes: the servers at which the crawl is judged, and what is asked of it there."""
+"""Scenes: the servers at which the crawl is judged, and the demands on it there."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ class Goals(NamedTuple):
     """None where the scene does not ask for it."""
 
     refused: float | None = 0.02  # at most, of the requests after the warm-up
-    reached: float | None = 0.85  # at least, of what the server allowed
-    latency: float | None = 2.0  # at most, times that of the unloaded server
+    reached: float | None = 0.85  # least share of the server's limit
+    latency: float | None = 2.0  # at most, times the unloaded server's
 
 
 class Scene(NamedTuple):
     """``pages`` URLs of one server. ``warm_up``: seconds after the start, and after each change of
-    what the server bears, that are not judged. ``endless``: the server never serves all of them, so
+    the server's limit, that are not judged. ``endless``: the server never serves all of them, so
     the crawl is watched for ``seconds`` and must not end."""
 
     name: str
     title: str
     host: Host
     pages: int
-    seconds: float  # that it takes who asks for as many pages as the server bears
+    seconds: float  # for a client that asks for as many pages as the server bears
     warm_up: float
     goals: Goals = Goals()
     endless: bool = False

@@ -21,7 +21,7 @@ Place = tuple[str, str]  # host and path
 SECONDS, QUICK_SECONDS = 60.0, 12.0  # that the delays alone take
 DISTURBED = (0.2, 0.4, 0.7)  # parts of that after which something happens to the nodes
 LOOK_EVERY = 0.2  # seconds between two looks into the log
-AT_LEAST = 0.95  # of what the delay of an address allows
+AT_LEAST = 0.95  # of the rate that the delay of an address allows
 FORBIDDEN = "/private/"
 
 

@@ -10,7 +10,7 @@ from benchmarks.politeness.limits import OK, TOO_MANY, UNAVAILABLE
 from benchmarks.politeness.scenes import Scene
 from benchmarks.politeness.world import ROBOTS, Entry, ordered
 
-FLIGHT = 0.3  # seconds after a refusal: what arrives was sent before the refusal was read
+FLIGHT = 0.3  # seconds after a refusal: arrivals were sent before the refusal was read
 MOST = 0.95  # of the answered pages: after them the queue runs dry, and the rate says nothing
 REFUSED = {TOO_MANY, UNAVAILABLE}
 
@@ -25,9 +25,9 @@ class Findings(NamedTuple):
     requests: int
     refused: float | None  # share of the requests after the warm-up
     refused_in_all: float
-    reached: float | None  # share of what the server allowed after the warm-up
+    reached: float | None  # share of the server's limit after the warm-up
     early: int  # requests before an instant that Retry-After had named
-    latency: float | None  # 90th percentile, times that of the unloaded server
+    latency: float | None  # 90th percentile, times the unloaded server's
     seconds: float  # from the first request to the last reply
 
 
@@ -60,7 +60,7 @@ def judge(scene: Scene, entries: Iterable[Entry], ended: bool) -> Findings:
 
 
 def failures(scene: Scene, found: Findings, ended: bool) -> list[str]:
-    """What the scene asked for and the crawler did not do."""
+    """The demands of the scene that the crawler did not meet."""
     goals, problems = scene.goals, []
     if not found.requests:
         problems.append("no page was asked for")

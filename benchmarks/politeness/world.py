@@ -38,7 +38,7 @@ REASONS = {200: "OK", 301: "Moved Permanently", 404: "Not Found",
 
 
 class Host(msgspec.Struct):
-    """A server. Its pages are below /page/; what is named in ``moved`` leads elsewhere."""
+    """A server. Its pages are below /page/; pages in ``moved`` lead elsewhere."""
 
     name: str
     address: str = ""  # of 127.0.0.0/8; by default its name

@@ -183,7 +183,7 @@ def callback(pages: list[Page]) -> list[Part]:
 
 
 def collected(spider: Standard | StandardParsel, response: Response, known: set[bytes]) -> Outcome:
-    """What the spider's callback leads to."""
+    """The outcome of the spider's callback."""
     outcome = Outcome(make_rid(1, response.url.encode()), 1, "", b"", 0, 0)
     collector = Collector(LinkPage(outcome, depth=1, known=(known, set())), [KnownFilter()])
     for thing in spider.parse(response):

@@ -1,5 +1,5 @@
-"""Storing: what it costs to claim requests and to commit their outcomes, on a real Redis and a real
-PostgreSQL. The committer is the worker's own; what it calls is metered."""
+"""Storing: the cost of claiming requests and committing their outcomes, on a real Redis and a real
+PostgreSQL. The committer is the worker's own; its calls are metered."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def storing(
     redis: RedisServer,
     postgres: Postgres,
 ) -> list[Part]:
-    """Crawls ``pages`` without a fetch: each is claimed, its outcome made, committed, completed.
-    It begins as if the start had named every page."""
+    """Crawls ``pages`` without a fetch: each is claimed, its outcome made, committed, completed. It
+    starts as if the start had named every page."""
     frontier, store = _Meter(Frontier.connect(redis.url, HERE)), _Meter(ledger)
     frontier.open_task(task, TaskLimits(concurrency=1 << 20), [root_admission(task)])
     settled = threading.Semaphore(0)

@@ -16,13 +16,13 @@ SETTLE = 3.0  # seconds after the first page by new code until the next change
 
 @dataclass
 class Change:
-    """One change. Times are in seconds, those of a clock by time.monotonic()."""
+    """One change. Times are in seconds; instants by time.monotonic()."""
 
     number: int
     how: str  # "edit", "pull", "framework", …
     written: float  # the clock at the last write
     first: float = 0.0  # from then to the first page by new code
-    last: float = 0.0  # and to the last one by old code
+    last: float = 0.0  # and to the last page by old code
     gap: float = 0.0  # the longest time without a page from just before the write on
     rate: float = 0.0  # pages per second before the change
     around: float = 0.0  # the rate in the second around that first page, relative to ``rate``
@@ -55,7 +55,7 @@ class Run:
     mixed: int = 0  # labels of code versions with rows of different code
 
     def judge(self, rows: Iterable[Row], answered: Answered) -> None:
-        """Takes the pages and what the site counted."""
+        """Takes the pages and the counts of the site."""
         parses = Parses(rows)
         for change in self.changes:
             change.judge(parses)

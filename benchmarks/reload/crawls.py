@@ -38,7 +38,7 @@ class Place(NamedTuple):
 class Crawl:
     """A node that crawls the code of a project, with a SQLite file and a Redis of its own.
 
-    Raises RuntimeError, with the end of its log, when it does not do what it should."""
+    Raises RuntimeError, with the end of its log, when it fails."""
 
     def __init__(self, place: Path, project: Project, redis: str, *, reload: bool) -> None:
         self._var = place / "var"
@@ -48,7 +48,7 @@ class Crawl:
         self._file = self._var / "bench.sqlite3"
         self._database = Database(self._file)
         self._stack = ExitStack()
-        self.rows: list[Row] = []  # what was read so far
+        self.rows: list[Row] = []  # rows read so far
 
     def start(self) -> None:
         """Starts the node; returns at once."""
@@ -95,7 +95,7 @@ class Crawl:
         return new
 
     def close(self) -> None:
-        """Kills what still runs."""
+        """Kills the remaining processes."""
         self._stack.close()
         self._read()
         self._database.close()

@@ -14,7 +14,7 @@ ENOUGH = 40  # samples that suffice for a slope
 
 
 class Sample(NamedTuple):
-    """After a reload. Sizes in KiB; ``uss`` is what only this process holds."""
+    """Memory after a reload. Sizes in KiB; ``uss`` is private to the process."""
 
     reload: int
     supervisor_uss: int

@@ -12,7 +12,7 @@ from benchmarks.lab.node import CHECKOUT
 
 FRAMEWORK = ("crawlframe", "crawlservice", "manage.py", "requirements.txt", "requirements.lock")
 TEMPLATES = Path(__file__).with_name("templates")
-# What git writes last when it moves a branch.
+# The files that git writes last when it moves a branch.
 MARKS = (".git/index", ".git/HEAD", ".git/logs/HEAD")
 IDENTITY = {
     f"GIT_{who}_{what}": value
@@ -27,8 +27,8 @@ EDITION = "\nEDITION = {number}\n"
 
 
 class Project:
-    """``directory`` is made here, with its git history and, beside it, the one it pulls from; it
-    has ``modules`` modules of spiders, of which "tree" crawls.
+    """``directory`` is made here, with its git history and, beside it, the repository it pulls
+    from; it has ``modules`` modules of spiders, and "tree" crawls.
 
     Changes are numbered; each answers the time.monotonic() of its last write. Raises OSError and
     RuntimeError when git is missing or refuses."""
@@ -79,7 +79,7 @@ class Project:
 
 def spider_modules(count: int) -> dict[str, str]:
     """File name -> text of the package ``spiders``: ``count`` modules with a spider each, much as
-    people write them, and what they share."""
+    people write them, and their shared code."""
     template = (TEMPLATES / "shop.txt").read_text()
     texts = {
         "__init__.py": "",

@@ -80,8 +80,7 @@ class Parses:
         return self.count(start, end) / (end - start)
 
     def gap(self, start: float, end: float) -> float:
-        """The longest time, in seconds, between two pages, of which one lies between these
-        times."""
+        """The longest time, in seconds, between two pages, one of them between these times."""
         low, high = bisect_left(self._times, start), bisect_left(self._times, end)
         near = self._times[max(0, low - 1) : high + 1]
         return max((b - a for a, b in pairwise(near)), default=end - start)

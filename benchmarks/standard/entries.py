@@ -54,7 +54,7 @@ NAMES = [entry.name for entry in ENTRIES]
 
 
 def chosen(names: list[str], processes: list[int]) -> list[Entry]:
-    """The entries of these names; those that scale once for each number of processes."""
+    """The entries of these names; scaling ones once for each number of processes."""
     return [
         entry._replace(processes=count)
         for entry in ENTRIES

@@ -9,7 +9,7 @@ from benchmarks.lab.results import Spread
 from benchmarks.standard.entries import LIMIT, OURS, Entry
 from benchmarks.standard.runs import Result
 
-Round = dict[str, Result]  # by label; without those that failed
+Round = dict[str, Result]  # by label; without failed runs
 
 
 class Figures(NamedTuple):

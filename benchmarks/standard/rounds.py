@@ -36,7 +36,7 @@ class Rounds:
         self._work = work
 
     def run(self, count: int) -> None:
-        """Runs all. Raises what the servers raise when they cannot be started."""
+        """Runs all. Raises the errors of servers that cannot be started."""
         what = ", ".join(entry.label for entry in self._entries)
         say(JOB, f"{self.pages:,} pages, {results.counted(count, 'round')} of {what}")
         if self.pages < FEW:

@@ -49,7 +49,7 @@ class Failed(Exception):
 class Bench:
     """The servers, with the site on them. Use it as a context manager.
 
-    Raises what the servers raise when they cannot be started."""
+    Raises the errors of servers that cannot be started."""
 
     def __init__(self, pages: int, work: Path) -> None:
         self._work = work

@@ -1,9 +1,10 @@
-"""Site: the pages of the standard job and what a spider must find on each. Always the same ones.
+"""Site: the pages of the standard job and the values that a spider must find on each, always the
+same.
 
-Page 0 is the start; every page is reached from it, and none links to another twice. What is wanted
-is in ``<title>``, ``<h1>``, ``<span class="amount">``, ``<time datetime>`` and
-``<span class="author">``; the links are the ``<a href>`` of the page, all in the site, 25 on
-average, relative and absolute ones."""
+Page 0 is the start; every page is reached from it, and none links to another twice. The wanted
+values are in ``<title>``, ``<h1>``, ``<span class="amount">``, ``<time datetime>`` and ``<span
+class="author">``; the links are the ``<a href>`` of the page, all in the site, 25 on average,
+relative and absolute ones."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ class Site:
         return f"{self.url}p/{number}.html"
 
     def rows(self) -> Iterator[Row]:
-        """What must be stored, page by page."""
+        """The rows that must be stored, page by page."""
         return map(self.row, range(self.pages))
 
     def row(self, number: int) -> Row:
@@ -68,8 +69,8 @@ class Site:
         )
 
     def targets(self, number: int) -> list[int]:
-        """The pages that a page links to: two deeper ones, and others of which a crawl that goes
-        breadth first has seen most."""
+        """The pages that a page links to: two deeper ones, and others, most of which a
+        breadth-first crawl has seen."""
         dice = random.Random(f"links {number}")
         count = self.row(number).links
         first = CHILDREN * number + 1

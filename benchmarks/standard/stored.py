@@ -39,7 +39,7 @@ def check_table(dsn: str, site: Site) -> None:
 def check_items(dsn: str, site: Site) -> None:
     """Checks the items, the ledger and the counters of Crawlframe. Raises Wrong."""
     compare([_row(item) for (item,) in _query(dsn, ITEMS)], site)
-    requests = site.pages + 1  # with the one that runs the spider's start
+    requests = site.pages + 1  # with the request of the spider's start
     ledger = _query(dsn, LEDGER)
     if ledger != [("done", requests, requests)]:
         raise Wrong(f"the ledger has (state, rows, URLs) {ledger}, not {requests} done")
@@ -72,7 +72,7 @@ def _difference(row: Row, wanted: Row) -> str:
 
 
 def _row(item: dict[str, Any]) -> Row:
-    """The row of an item, whose numbers are those of JSON."""
+    """The row of an item, with the numbers of JSON."""
     if item.keys() != set(Row._fields):
         raise Wrong(f"an item has the fields {sorted(item)}")
     price = item["price"]

@@ -1,4 +1,4 @@
-"""Text: the content of the standard job's pages, similar to that of shops."""
+"""Text: the content of the standard job's pages, similar to shops'."""
 
 from __future__ import annotations
 

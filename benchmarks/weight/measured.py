@@ -1,4 +1,4 @@
-"""Measured: the figures that depend on the machine, and those of the last run of the tests."""
+"""Measured: figures that depend on the machine, some from the last run of the tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ IMPORT += "print(time.perf_counter() - start)"
 
 def measured(work: Path) -> Iterator[tuple[str, float]]:
     """The figures by the names of the limits. ``work`` is an empty directory. Raises RuntimeError,
-    and what the servers raise when they cannot be started."""
+    and the errors of servers that cannot be started."""
     yield "import_seconds", min(_import_seconds() for _ in range(ROUNDS))
     yield from _commands(work)
     yield from _idle_node(work / "node")
@@ -106,7 +106,7 @@ def _page_cpu(work: Path) -> float:
 
 
 def fixed_work() -> None:
-    """A fixed piece of Python, by which the speed of machines is compared."""
+    """A fixed piece of Python, the measure of the speed of machines."""
     for _ in range(20):
         rows = [{"id": n, "name": f"item {n}", "price": n * 1.5} for n in range(5_000)]
         text = json.dumps(rows)

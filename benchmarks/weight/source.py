@@ -176,7 +176,7 @@ class Source:
         return fields
 
     def _imports(self, path: Path, other: Path) -> bool:
-        """Whether a module is another one, or imports names from it or its package."""
+        """Whether a module is this other module, or imports names from it or its package."""
         module = other.relative_to(self._root).with_suffix("")
         names = (".".join(one.parts) for one in (module, module.parent))
         return path == other or any(f"from {name} import" in path.read_text() for name in names)

@@ -482,7 +482,7 @@ class Machine(RuleBasedStateMachine):
     def redirect(
         self, data: st.DataObject, choice: int, page: str, late: bool, chosen: Any = some
     ) -> None:
-        """Moves requests to another host of their partition; ``late``: once more."""
+        """Moves requests to another host of their partition; ``late``: with outdated records."""
         generation = self.generation(choice)
         requests, moved = [], []
         for number, name in dict.fromkeys(data.draw(chosen)):

@@ -1,6 +1,6 @@
 """The bare limit: the standard job in a plain loop with the parts that Crawlframe is made of. No
-frontier, no ledger, no other process; a failed fetch ends it. What a crawler costs beyond this is
-the price of its promises."""
+frontier, no ledger, no other process; a failed fetch ends it. Any further cost of a crawler is the
+price of its promises."""
 
 from __future__ import annotations
 

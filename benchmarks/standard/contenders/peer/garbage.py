@@ -1,10 +1,10 @@
-"""Garbage: what an expert changes when garbage collection takes a quarter of the time."""
+"""Garbage: an expert's change when garbage collection takes a quarter of the time."""
 
 from __future__ import annotations
 
 import gc
 
-OFTEN = 700, 10, 10  # Python's own, for what keeps whole pages in cycles, as parsel does
+OFTEN = 700, 10, 10  # Python's own, for parsers that keep whole pages in cycles, as parsel does
 RARELY = 50_000, 50, 50
 
 

@@ -12,7 +12,7 @@ import psycopg2
 
 EVERY = 0.2  # seconds: 50 to 200 rows at the rates of peers
 ROWS_PER_INSERT = 500  # rows in one statement
-# One parameter costs the client half of what execute_values costs for the same rows.
+# One parameter costs the client half of execute_values for the same rows.
 INSERT = """
 INSERT INTO row SELECT * FROM jsonb_to_recordset(%s::jsonb)
 AS row(url text, title text, h1 text, price numeric, date date, author text, links int)
@@ -25,7 +25,7 @@ Row = dict[str, Any]
 class RowWriter:
     """Rows that are added are committed soon, all of them when ``close`` returns.
 
-    Both raise what the database raised."""
+    Both raise the database's errors."""
 
     def __init__(self, database: str) -> None:
         self.stored = 0  # rows that were new

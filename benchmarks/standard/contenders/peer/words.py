@@ -1,4 +1,4 @@
-"""Words: what the harness passes to a contender, and what it reports at the end."""
+"""Words: the arguments of a contender from the harness, and its report at the end."""
 
 from __future__ import annotations
 

@@ -122,8 +122,8 @@ class Silent(LogFormatter):
 
 
 def settings(words: Words) -> dict[str, Any]:
-    """What retries, redirects, times out, decompresses and checks the status is kept; what this job
-    does not need is off. Each spider middleware costs a step per link."""
+    """Settings that keep retries, redirects, timeouts, decompression and the check of the status,
+    and switch off the rest. Each spider middleware costs a step per link."""
     return {
         "ASYNCIO_EVENT_LOOP": "uvloop.Loop",
         "CONCURRENT_ITEMS": 2,  # the number of tasks per page; 100 by default

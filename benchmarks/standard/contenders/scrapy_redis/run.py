@@ -24,7 +24,7 @@ process: {stored}; ends when idle, and {tail:.0f} s of waiting for more at the e
 
 
 class Part(NamedTuple):
-    """What one process did; times by time.monotonic(), which all processes share."""
+    """The part of one process; times by time.monotonic(), which all processes share."""
 
     stored: int
     first: float  # request

@@ -1,4 +1,4 @@
-"""Spiders: those of Scrapy, with start, queue and dupefilter in Redis."""
+"""Spiders: Scrapy's, with start, queue and dupefilter in Redis."""
 
 from __future__ import annotations
 
