@@ -133,7 +133,7 @@ class AlertRule(models.Model):
         _("quiet until"),
         null=True,
         blank=True,
-        help_text=_("no messages in these hours; what is still open then is reported afterwards"),
+        help_text=_("no messages in these hours; alerts still open then are reported afterwards"),
     )
     timezone = models.CharField(
         _("time zone"), max_length=64, default="UTC", help_text=_("such as Asia/Shanghai")
@@ -147,7 +147,7 @@ class AlertRule(models.Model):
         _("repeat, hours"),
         default=24,
         validators=(MinValueValidator(0), MaxValueValidator(720)),
-        help_text=_("while an alert lasts and nobody has acknowledged it; 0: never"),
+        help_text=_("while an alert lasts and is not acknowledged; 0: never"),
     )
     reports_resolved = models.BooleanField(
         _("report resolved"), default=True, help_text=_("also report when an alert is over")

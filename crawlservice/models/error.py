@@ -76,7 +76,7 @@ class BulkRetry(models.Model):
         _("skipped"), default=list, help_text=_("tasks that could not be retried, and why")
     )
     skipped_tasks = models.IntegerField(_("skipped tasks"), default=0)
-    problem = models.TextField(_("problem"), blank=True, help_text=_("why it does not go on"))
+    problem = models.TextField(_("problem"), blank=True, help_text=_("why it does not continue"))
     # Without a constraint: an older process deletes users without knowing this table.
     user = user_key(_("user"), db_index=False, db_constraint=False)
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)

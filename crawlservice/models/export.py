@@ -57,7 +57,7 @@ class Export(models.Model):
         _("run"), default=1, help_text=_("counts how often it was started again")
     )
     since = models.DateTimeField(
-        _("since"), null=True, blank=True, help_text=_("only what was stored from then on")
+        _("since"), null=True, blank=True, help_text=_("only rows stored from then on")
     )
     position = models.BigIntegerField(
         _("position"), default=0, help_text=_("number of the last row that was exported")
@@ -74,7 +74,7 @@ class Export(models.Model):
     last_batch = models.TextField(_("last batch"), blank=True, default="")
     last_at = models.DateTimeField(_("last sent"), null=True, blank=True)
     attempts = models.PositiveIntegerField(
-        _("failed attempts"), default=0, help_text=_("since the last one that succeeded")
+        _("failed attempts"), default=0, help_text=_("since the last success")
     )
     next_at = models.DateTimeField(_("next attempt"), null=True, blank=True)
     problem = models.TextField(_("problem"), blank=True, default="")

@@ -73,7 +73,7 @@ class Host(models.Model):
         _("until"), null=True, blank=True, help_text=_("empty: until it is cleared")
     )
     note = models.CharField(_("note"), max_length=NOTE, default="", db_default="", blank=True)
-    ordered_by = user_key(_("ordered by"), db_index=False, help_text=_("nobody: a command"))
+    ordered_by = user_key(_("ordered by"), db_index=False, help_text=_("no user: a command"))
     ordered_at = models.DateTimeField(
         _("ordered"), null=True, blank=True, help_text=_("empty: there is no order")
     )

@@ -59,7 +59,7 @@ class Page(models.Model):
     follow_ups = models.BinaryField(null=True, help_text="msgpack list of admissions")
     request = models.BinaryField(null=True, help_text="record of a request that failed")
     stats = models.JSONField(
-        _("stats"), null=True, blank=True, help_text=_("what the spider counted on this page")
+        _("stats"), null=True, blank=True, help_text=_("counted by the spider on this page")
     )
     redirects = models.JSONField(
         _("redirects"),
@@ -72,7 +72,7 @@ class Page(models.Model):
         _("usage"),
         null=True,
         blank=True,
-        help_text=_("what the page says about its use; empty if it says nothing"),
+        help_text=_("the page's declaration of its use; empty if there is none"),
     )
     error_group = models.BigIntegerField(
         _("group of errors"), null=True, blank=True, help_text=_("errors with the same cause")
@@ -81,7 +81,7 @@ class Page(models.Model):
         _("headers"),
         null=True,
         blank=True,
-        help_text=_("of an error: what was sent and received, without secrets"),
+        help_text=_("of an error: request and response, without secrets"),
     )
 
     class Meta:

@@ -159,7 +159,7 @@ class RowDelivery(models.Model):
     tried_at = models.DateTimeField(_("last attempt"), null=True, blank=True)
     refused = models.BooleanField(
         _("refused"), default=False, db_default=False,
-        help_text=_("by that database; it is not sent again until somebody asks for it"),
+        help_text=_("by that database; it is sent again only on request"),
     )  # fmt: skip
     problem = models.TextField(_("problem"), blank=True, default="", db_default="")
 

@@ -19,7 +19,7 @@ class Token(models.Model):
         OPERATE = "operate", _("operate")
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, verbose_name=_("user"))
-    name = models.CharField(_("name"), max_length=100, help_text=_("what it is for"))
+    name = models.CharField(_("name"), max_length=100, help_text=_("its purpose"))
     start = models.CharField(_("first characters"), max_length=12, editable=False)
     digest = models.CharField(max_length=64, unique=True, editable=False)
     scopes = models.JSONField(_("scopes"), default=list)
@@ -66,7 +66,7 @@ class Action(models.Model):
         blank=True,
         default="",
         db_default="",
-        help_text=_("of the user at that time; nobody: a command, or before a login"),
+        help_text=_("of the user at that time; empty: a command, or before a login"),
     )
     token = models.ForeignKey(
         Token, models.SET_NULL, null=True, blank=True, verbose_name=_("token")

@@ -30,7 +30,7 @@ class Profile(models.Model):
     last_page = models.BigIntegerField(_("last page read"), default=0)
     content = models.BinaryField(help_text="as quality/profile.py encodes it")
     coverage = models.JSONField(
-        _("coverage"), default=dict, help_text=_("share of items in which a field has a value")
+        _("coverage"), default=dict, help_text=_("by field, the share of items with a value")
     )
     seconds = models.FloatField(_("duration"), null=True, help_text=_("seconds; of an ended run"))
     judged = models.BooleanField(

@@ -68,13 +68,13 @@ class Task(models.Model):
         default=dict,
         db_default={},
         blank=True,
-        help_text=_("settings that it has instead of those of its spider"),
+        help_text=_("settings that replace its spider's"),
     )
     expect = models.JSONField(
         _("expected"),
         null=True,
         blank=True,
-        help_text=_("what the author of its spider expects of each run, as it was published"),
+        help_text=_("the author's expectations of each run, as published"),
     )
     published_limits = models.JSONField(
         null=True,
@@ -182,7 +182,7 @@ class Task(models.Model):
     user = user_key(
         _("user"),
         db_index=False,
-        help_text=_("who submitted it; nobody when a command or a schedule did"),
+        help_text=_("the submitter; empty for a command or a schedule"),
     )
     schedule = models.ForeignKey(
         "crawlservice.Schedule",
@@ -276,7 +276,7 @@ class Schedule(models.Model):
         default=dict,
         db_default={},
         blank=True,
-        help_text=_("settings that its tasks have instead of those of the spider"),
+        help_text=_("settings of its tasks that replace the spider's"),
     )
     labels = models.JSONField(
         _("labels"), default=dict, db_default={}, blank=True, help_text=_("of its tasks")
@@ -302,7 +302,7 @@ class Schedule(models.Model):
         max_length=4,
         choices=Missed,
         default=Missed.ONCE,
-        help_text=_("what to do about starts that were due while no node was running"),
+        help_text=_("the handling of starts that were due while no node was running"),
     )
     enabled = models.BooleanField(_("enabled"), default=True)
     user = user_key(_("user"), editable=False)

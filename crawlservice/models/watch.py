@@ -42,7 +42,7 @@ class Watch(models.Model):
         _("settings"),
         default=dict,
         blank=True,
-        help_text=_("settings that its rounds have instead of those of the spider"),
+        help_text=_("settings of its rounds that replace the spider's"),
     )
     state = models.CharField(_("state"), max_length=7, choices=State, default=State.RUNNING)
     budget = models.FloatField(
@@ -50,14 +50,14 @@ class Watch(models.Model):
         null=True,
         blank=True,
         validators=(MinValueValidator(0.01),),
-        help_text=_("requests per day, in place of what the spider says; empty: as it says"),
+        help_text=_("requests per day, in place of the spider's setting; empty: its setting"),
     )
     host_budget = models.FloatField(
         _("budget of a host"),
         null=True,
         blank=True,
         validators=(MinValueValidator(0.01),),
-        help_text=_("requests per day and host, in place of what the spider says"),
+        help_text=_("requests per day and host, in place of the spider's setting"),
     )
     user = user_key(_("user"), editable=False)
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
@@ -77,7 +77,7 @@ class Watch(models.Model):
     # By group of pages: level, prior, rest of the budget: crawlservice/watches/group.py.
     groups = models.JSONField(default=dict, editable=False)
     problem = models.TextField(
-        _("problem"), blank=True, default="", editable=False, help_text=_("why it cannot go on")
+        _("problem"), blank=True, default="", editable=False, help_text=_("why it cannot continue")
     )
 
     class Meta:

@@ -112,7 +112,7 @@ CAUSES: dict[str, Callable[[], str]] = {
     "unfit": lambda: gettext("Requests wait for a proxy, and none in the pool fits {choice}."),
     "disabled": lambda: gettext("Requests wait for a proxy; all that fit {choice} are disabled."),
     "unchecked": lambda: gettext(
-        "Requests wait for a proxy; those that fit {choice} have not been checked yet."
+        "Requests wait for a proxy; proxies that fit {choice} have not been checked yet."
     ),
     "failed": lambda: gettext("Requests wait for a proxy; all that fit {choice} have failed."),
     "blocked": lambda: gettext("{host} blocks all proxies that fit {choice}, until {until}."),

@@ -60,8 +60,8 @@ def _what(finding: Finding, seen: str) -> str:
         "unique": _("%(field)s occurs more than once: %(seen)s of its values are different."),
         "value": _("The median of %(field)s is %(seen)s."),
         "length": _("The median length of %(field)s is %(seen)s."),
-        "letters": _("The letters of %(field)s are %(seen)s like those of good runs."),
-        "words": _("The words of %(field)s have %(seen)s in common with those of good runs."),
+        "letters": _("The letters of %(field)s are %(seen)s like the letters in good runs."),
+        "words": _("The words of %(field)s have %(seen)s in common with the words in good runs."),
     }
     return known.get(finding.monitor, "%(field)s %(subject)s: %(seen)s")
 

@@ -279,7 +279,7 @@ def test_the_page_of_a_task(published: Frontier, as_role: Callable[[str], Client
         as_role("operator").get(f"/admin/crawlservice/task/{crawl.task}/change/").content.decode()
     )
     assert "cf-layers" in page
-    assert "it goes on when it is resumed" in page
+    assert "it continues when it is resumed" in page
 
 
 def test_a_program_and_the_command_line_see_the_layers(published: Frontier) -> None:

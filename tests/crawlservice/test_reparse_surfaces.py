@@ -217,7 +217,7 @@ def test_a_dry_run_says_what_would_differ(first: Task, crawling: Crawling) -> No
     client = login(is_superuser=True)
     client.post(f"/admin/crawlservice/task/{first.pk}/reparse/", {"dry_run": "on"})
     shown = page_of(client, crawling.run(newest()))
-    assert texts(shown, "#cf-changes h2") == ["What would differ"]
+    assert texts(shown, "#cf-changes h2") == ["Expected differences"]
     assert Item.objects.filter(task=first).count() == 4
 
 

@@ -82,7 +82,7 @@ class RuleForm(forms.ModelForm):
         help_text=_("Without one, nothing is sent."),
     )
     spiders = LinesField(
-        _("Spiders"), _("one per line; none: all, and what concerns no spider"), SpidersWidget
+        _("Spiders"), _("one per line; none: all, and alerts without a spider"), SpidersWidget
     )
     hosts = LinesField(_("Hosts"), _("one per line, such as www.example.com; none: all"))
     labels = LinesField(_("Labels"), _("one per line, such as team=red: tasks with one of them"))

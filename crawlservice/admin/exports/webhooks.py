@@ -57,7 +57,7 @@ class WebhookForm(forms.ModelForm):
         """The address without user, password and query, which are never shown again."""
         given = parsed(self.cleaned_data["url"])
         if urlsplit(given.url).scheme not in ("http", "https"):
-            raise forms.ValidationError(_("Enter an address that begins with https:// or http://."))
+            raise forms.ValidationError(_("Enter an address that starts with https:// or http://."))
         if MASK in (given.login, given.query):
             given = self._restored(given)
         self.instance.sealed_login = seal(given.secret)

@@ -76,7 +76,7 @@ DECISIONS = {
                 name, who, delay=form.cleaned_data["delay"],
                 concurrency=form.cleaned_data["concurrency"], rules=form.rules, terms=form.terms,
             ),
-            _("An order: the limits of this host, in place of those of all tasks."),
+            _("An order: the limits of this host, in place of the limits of all tasks."),
         ),
         HostDecision(
             "clear", _("Clear order"), "close", NoForm,

@@ -31,8 +31,8 @@ from crawlservice.reparse.changes import MAX_PAGES, polled_changes
 from crawlservice.reparse.submission import TEXT, WantedPages
 
 TODAY = gettext_lazy(
-    "They are parsed by the code of today, without the network. Their items take the place of "
-    "those that are there, which stay in a table of replaced items."
+    "They are parsed by today's code, without the network. Their items take the place of the "
+    "present items, which stay in a table of replaced items."
 )
 REASONS = 1_000  # kept pages whose reasons are offered
 
@@ -42,7 +42,7 @@ class ReparseForm(forms.Form):
         label=gettext_lazy("Pages"),
         required=False,
         widget=UnfoldAdminSelectWidget,
-        help_text=gettext_lazy("All that are kept, or those that were kept for one reason."),
+        help_text=gettext_lazy("All kept pages, or the pages kept for one reason."),
     )
     callback = forms.CharField(
         label=gettext_lazy("Callback"),
@@ -57,8 +57,8 @@ class ReparseForm(forms.Form):
         widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "spellcheck": "false"}),
         max_length=TEXT,
         help_text=gettext_lazy(
-            "The field by which items of a page are compared; empty: what the spider expects to be "
-            "unique, or else their place."
+            "The field by which items of a page are compared; empty: the field that the spider "
+            "expects to be unique, or else their place."
         ),
     )
     dry_run = forms.BooleanField(
@@ -66,7 +66,7 @@ class ReparseForm(forms.Form):
         required=False,
         widget=UnfoldBooleanWidget,
         initial=True,
-        help_text=gettext_lazy("Shows what would differ, and changes nothing."),
+        help_text=gettext_lazy("Shows the differences, and changes nothing."),
     )
     follow = forms.BooleanField(
         label=gettext_lazy("Follow new links"),
@@ -78,7 +78,7 @@ class ReparseForm(forms.Form):
         label=gettext_lazy("Until it has ended"),
         required=False,
         widget=UnfoldBooleanWidget,
-        help_text=gettext_lazy("Parses also what the task has still to fetch."),
+        help_text=gettext_lazy("Parses also the pages that the task has still to fetch."),
     )
 
     def __init__(self, task: Task, may_replace: bool, *args: Any, **more: Any) -> None:

@@ -96,7 +96,7 @@ class RuleRow(RecipeRow):
     restrict_css = _lines(_("only links in"), 1, help_text=_("CSS selectors, one per line"))
     restrict_xpath = _lines(_("or in (XPath)"), 1)
     items = _switch(_("items"), initial=True, help_text=_("the pages have items"))
-    follow = _switch(_("go on"), initial=True, help_text=_("the rules apply to the pages, too"))
+    follow = _switch(_("follow"), initial=True, help_text=_("the rules apply to the pages, too"))
 
     def typed(self) -> dict[str, Any]:
         given = self.cleaned_data
@@ -149,7 +149,7 @@ class RecipeForm(forms.Form):
     next_kind = _choice(_("next page"), [*MARKUP, JSON, REGEX, NUMBER])
     next = _text(_("selector of the link"), attrs={"data-pick": "page"})
     next_url = _text(
-        _("address"), help_text=_("with {page} for the number, {value} for what is found")
+        _("address"), help_text=_("with {page} for the number, {value} for the value found")
     )
     next_first = forms.IntegerField(
         label=_("first number"), required=False, widget=UnfoldAdminIntegerFieldWidget()
@@ -160,7 +160,7 @@ class RecipeForm(forms.Form):
     )  # fmt: skip
     detail_kind = _choice(_("page of details"), [*MARKUP, JSON])
     detail = _text(_("selector of its link"), attrs={"data-pick": "field"})
-    detail_url = _text(_("address"), help_text=_("with {value} for what is found"))
+    detail_url = _text(_("address"), help_text=_("with {value} for the value found"))
     page_limit = _text(_("pages"), help_text=_("of a task, at most"))
     depth_limit = _text(_("depth"), help_text=_("links from a start page, at most"))
     delay = _text(

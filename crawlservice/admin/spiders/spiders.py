@@ -127,7 +127,7 @@ def _switch(request: HttpRequest, name: str) -> HttpResponse:
             messages.success(request, _("It is forgotten. The next pages are fetched plainly."))
         else:
             spider_switch.disable(name, request.POST.get("reason", ""), by(request))
-            messages.success(request, _("The spider is disabled. Its running tasks go on."))
+            messages.success(request, _("The spider is disabled. Its running tasks continue."))
     except CrawlframeError as error:
         messages.error(request, str(error))
     return HttpResponseRedirect(reverse("admin:spider", args=[name]))

@@ -74,7 +74,7 @@ class BeginForm(BudgetForm):
     spider = forms.ChoiceField(
         label=_("Spider"),
         widget=UnfoldAdminSelectWidget(),
-        help_text=_("those that say when their pages are visited again"),
+        help_text=_("spiders that say when their pages are visited again"),
     )
     arguments = forms.CharField(
         label=_("Arguments"),
@@ -122,12 +122,12 @@ DECISIONS = {
         ),
         WatchDecision(
             "resume", _("Resume"), "play_arrow", NoForm, lambda pk, given: editing.resume(pk),
-            _("Visits what is due."), ("paused",),
+            _("Visits the due pages."), ("paused",),
         ),
         WatchDecision(
             "budget", _("Set budget"), "speed", BudgetForm,
             lambda pk, given: editing.set_budget(pk, **given),
-            _("How much it may fetch, in place of what its spider says."), ACTIVE,
+            _("How much it may fetch, in place of its spider's setting."), ACTIVE,
         ),
         WatchDecision(
             "start", _("Look for new pages"), "travel_explore", NoForm,
@@ -136,7 +136,7 @@ DECISIONS = {
         ),
         WatchDecision(
             "end", _("End"), "stop", NoForm, lambda pk, given: editing.end(pk),
-            _("It visits nothing any more, for ever. What it knows stays."), ACTIVE,
+            _("It visits nothing any more, for ever. Its data stays."), ACTIVE,
         ),
     )
 }  # fmt: skip

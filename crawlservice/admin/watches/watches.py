@@ -81,7 +81,7 @@ class WatchAdmin(OwnPage):
             except CrawlframeError as error:
                 form.add_error(None, str(error))
             else:
-                messages.success(request, gettext("The watch begins"))
+                messages.success(request, gettext("The watch has started"))
                 address = reverse("admin:crawlservice_watch_change", args=[watch.pk])
                 return HttpResponseRedirect(address)
         return whole_page(

@@ -38,7 +38,7 @@ class SetCredential(ServiceCommand):
         parser.add_argument("--scheme", choices=SCHEMES, default="basic", help="(%(default)s)")
         parser.add_argument("--user", default="", help="name, except for bearer")
         parser.add_argument("--http", action="store_true", help="also send it unencrypted")
-        parser.add_argument("--note", default="", help="what it is for")
+        parser.add_argument("--note", default="", help="its purpose")
 
     def handle(self, *args: Any, **options: Any) -> None:
         what = "token" if options["scheme"] == BEARER else "password"
