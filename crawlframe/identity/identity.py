@@ -30,7 +30,7 @@ _MAIL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", 
 # Top-level names that the public internet does not have (RFC 2606, RFC 6761, RFC 6762, RFC 8375).
 _SPECIAL = (".localhost", ".local", ".test", ".example", ".invalid", ".internal", ".home.arpa")
 NAMELESS = (
-    f"the sites that are crawled cannot tell who is crawling them: set {VARIABLE} to the URL of a "
+    f"the crawled sites cannot identify the crawler: set {VARIABLE} to the URL of a "
     "page about this crawler or to a mail address, and it becomes part of the User-Agent"
 )
 MAX_CHALLENGES = 1000  # hosts whose latest digest challenge is remembered

@@ -271,7 +271,7 @@ CONVERTERS: dict[str, Converter] = {
     ),
     "url": Converter(lambda value, _, url: to_url(value, url), "a whole URL"),
     "json": Converter(_parsed, "the data that JSON text stands for"),
-    "replace": Converter(_replace, "replace:old=>new", "what is replaced"),
+    "replace": Converter(_replace, "replace:old=>new", "the text that is replaced"),
     "split": Converter(
         lambda value, mark, url: [part.strip() for part in str(value).split(mark)],
         "split:,",

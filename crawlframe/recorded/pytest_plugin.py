@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         UPDATE,
         action="store_true",
-        help="accept what recorded pages lead to now, in place of what was recorded",
+        help="accept the present results of recorded pages, in place of the recorded ones",
     )
     parser.addini("recorded", "directory of recorded pages", default="tests/recorded")
 

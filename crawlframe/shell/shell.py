@@ -65,7 +65,7 @@ def stop(frame: FrameType, called: str, response: Response | None) -> None:
         names |= {"response": response, "request": response.request}
     place = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}, {frame.f_code.co_name}"
     banner = f"{called} in {place}" + (f": {response!r}" if response is not None else "")
-    banner += "\nThe variables of the callback are here; view(response). Ctrl-D goes on."
+    banner += "\nThe variables of the callback are here; view(response). Ctrl-D continues."
     if path := os.environ.get(SOCKET):
         with socket.socket(socket.AF_UNIX) as line:
             line.connect(path)

@@ -240,7 +240,7 @@ class S3Archive:
         if node != self._node and time.time() - begun_at(segment) < UPLOADED_BY:
             return RecordElsewhere(
                 f"{segment} is on node {node} until it is uploaded to {self.address}, "
-                f"{UPLOAD_AGE / 60:.0f} minutes after its begin; try again then"
+                f"{UPLOAD_AGE / 60:.0f} minutes after its start; try again then"
             )
         return RecordGone(
             f"{segment} was deleted from {self.address}, or node {node} could not upload it"

@@ -47,7 +47,7 @@ class LeaderWatch:
             except DatabaseError as error:
                 log.debug("whether a node leads is unknown: %s", " ".join(str(error).split()))
             except Exception:
-                log.exception("the watch for a leader failed, and goes on")
+                log.exception("the watch for a leader failed, and continues")
             finally:
                 connection.close()
 

@@ -49,7 +49,7 @@ def check_quiet(start: time | None, end: time | None) -> None:
         field = "quiet_from" if start is None else "quiet_until"
         raise BadRule("quiet hours need a beginning and an end", field)
     if start is not None and start == end:
-        raise BadRule("quiet hours must end at another time than they begin", "quiet_until")
+        raise BadRule("quiet hours must end at another time than they start", "quiet_until")
 
 
 def _names(names: Iterable[str], field: str, most: int) -> list[str]:

@@ -205,7 +205,7 @@ def add_json(parser: ArgumentParser) -> None:
 
 
 def add_dry_run(parser: ArgumentParser) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="only show what would change")
+    parser.add_argument("--dry-run", action="store_true", help="only show the changes")
 
 
 def add_yes(parser: ArgumentParser) -> None:

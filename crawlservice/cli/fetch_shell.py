@@ -119,7 +119,7 @@ def shell(fetcher: PageFetcher, response: Response | None) -> None:
         banner = f"response = {response.status} {response.url} ({size})\n"
     banner += (
         "response.css(), .xpath(), .soup, .tree, .json(), .text, .headers; request, spider, "
-        "settings\nfetch(url or Request) fetches another one; view(response) opens a browser. "
+        "settings\nfetch(url or Request) fetches another page; view(response) opens a browser. "
         "Ctrl-D leaves."
     )
     open_prompt(names, banner)

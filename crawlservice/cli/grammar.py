@@ -11,8 +11,8 @@ GROUPS = {
         "startproject": "make a project with a first spider and its test",
         "startspider": "write a spider to start from, and its test",
         "fetch": "fetch one page as a node would; with --shell, a prompt with it",
-        "parse": "fetch one page, and show what a callback makes of it",
-        "check": "load all spiders, show what is wrong; then Django's checks",
+        "parse": "fetch one page, and show the results of a callback",
+        "check": "load all spiders, show their errors; then Django's checks",
     },
     "Run": {
         "crawl": "a whole crawl on this machine: submit, run, show, export",
@@ -30,10 +30,10 @@ GROUPS = {
         "export": "continuous exports, and how far each is",
     },
     "Repair": {
-        "alert": "problems that need somebody; where they are reported",
+        "alert": "problems that need a person; where they are reported",
         "host": "hosts that are crawled, and orders that hold for them",
         "proxy": "the pool of proxies",
-        "alias": "rules by which several URLs are one page",
+        "alias": "rules that make several URLs one page",
         "node": "nodes of the cluster, and the code that each runs",
     },
     "Administer": {
@@ -119,7 +119,7 @@ VERBS = {
         "forget": "delete rules, so that they may be learned again",
     },
     "config": {
-        "show": "show each setting, its source and its rank; --changed: only what was set",
+        "show": "show each setting, its source and its rank; --changed: only changed ones",
     },
     "store": {
         "show": "show to which installation the database and Redis belong",
@@ -148,7 +148,7 @@ VERBS = {
         "list": "list all tokens of the API",
         "add": "make a token of a user; it is shown once",
         "revoke": "revoke a token",
-        "setup-link": "print the link with which the first administrator begins",
+        "setup-link": "print the link for the first administrator",
     },
 }
 WORDS = {word: line for group in GROUPS.values() for word, line in group.items()}

@@ -58,7 +58,7 @@ def add_settings(parser: ArgumentParser) -> None:
     """Adds the option that changes settings for one task."""
     parser.add_argument(
         "-s", dest="overrides", action="append", default=[], metavar="NAME=VALUE",
-        help="a setting that this task has instead of that of its spider, such as delay=2; may be "
+        help="a setting of this task in place of its spider's, such as delay=2; may be "
         "repeated",
     )  # fmt: skip
 
@@ -67,7 +67,7 @@ def add_labels(parser: ArgumentParser) -> None:
     """Adds the option that gives a task labels."""
     parser.add_argument(
         "--label", dest="labels", action="append", default=[], metavar="NAME=VALUE",
-        help="a label by which the task is found, such as domain=news; may be repeated",
+        help="a label for searches, such as domain=news; may be repeated",
     )  # fmt: skip
 
 

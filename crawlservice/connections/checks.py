@@ -57,7 +57,7 @@ def missing_right(error: RedisError, prefix: str = "cf") -> str:
     """The message for an error if Redis denies us a right; "" for any other error."""
     if isinstance(error, NoPermissionError) or FORBIDDEN.search(str(error)):
         return (
-            f"Redis forbids what is needed: {error}; this is enough: "
+            f"Redis forbids commands that are needed: {error}; this is enough: "
             f"ACL SETUSER crawlframe {rights(prefix)}"
         )
     return ""

@@ -45,7 +45,7 @@ class Failures:
             if len(self._rows) < ROWS or times:
                 self._rows[what] = [*times, time.monotonic()], f"{what}: {text}"
         if not times:
-            log.error("%s failed; the others go on: %s", what, text, exc_info=error)
+            log.error("%s failed; the others continue: %s", what, text, exc_info=error)
 
     def lately(self) -> int:
         """How many there were in the last FAILURES_WITHIN seconds."""

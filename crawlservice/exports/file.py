@@ -109,7 +109,7 @@ def _without(spiders: str) -> list[str]:
     if not names:
         return []
     if find_package(spiders) is None:  # it says nothing about the file
-        return [f"there is no package {spiders} here, so no {NAME}: its exports go on as they were"]
+        return [f"there is no package {spiders} here, so no {NAME}: its exports stay as they were"]
     _forget(())
     return [
         f"there is no {NAME} in {spiders}, so the exports that it defined have ended: "

@@ -84,4 +84,4 @@ def _end(host: Host) -> None:
         since = host.held_since and host.held_since.isoformat()
         detail = {"why": host.held_why, "since": since}
         Event.objects.create(kind=Event.Kind.HOST_RESUMED, host=host.name, detail=detail)
-    log.info("host %s goes on", host.name)
+    log.info("host %s continues", host.name)

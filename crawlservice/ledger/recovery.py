@@ -75,7 +75,7 @@ def renew(
         frontier.store.redis.bgrewriteaof()  # half a script must not stay in the file
     log.log(
         logging.INFO if era.reason == FIRST else logging.WARNING,
-        "era %d begins: %s; %d requests brought back, %d known to be done, %.1f s",
+        "era %d starts: %s; %d requests brought back, %d known to be done, %.1f s",
         era.number,
         era.reason,
         admitted,

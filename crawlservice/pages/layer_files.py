@@ -241,7 +241,7 @@ class _Files:
         except OSError as error:
             raise ExportError(
                 f"{self._directory} may have files of this run and of an earlier one: {error}. "
-                "Remove what is in the way and run the command again, or name another --dir"
+                "Remove the obstacle and run the command again, or name another --dir"
             ) from None
         mark.unlink()
         self._targets.clear()

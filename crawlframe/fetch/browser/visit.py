@@ -100,7 +100,7 @@ class TabVisit:
         except TimeoutError:
             text = f"no complete page within {self._order.timeout:g} s"
             if not self._prepared:
-                text = f"the browser did not begin to fetch it within {PREPARE:g} s"
+                text = f"the browser did not start to fetch it within {PREPARE:g} s"
             raise FetchTimeout(f"{self._order.url}: {text}") from None
         except asyncio.CancelledError:
             self._raise_failure()

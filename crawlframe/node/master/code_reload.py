@@ -278,7 +278,7 @@ class CodeReload:
 
     def refuse(self, version: str, problem: str) -> None:
         """Records that a version does not go live, and why."""
-        log.error("version %s is refused, %s goes on: %s", version, self.state.version, problem)
+        log.error("version %s is refused, %s stays live: %s", version, self.state.version, problem)
         self.reports.update(state="refused", candidate=version, problem=problem[:MAX_PROBLEM])
 
     # -- deaths -----------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ class DeferredCalls:
             self.away = True
             return None
         if self.away:
-            log.info("claiming goes on")
+            log.info("claiming continues")
         self.away = False
         return answer
 

@@ -49,7 +49,7 @@ class AlertOut(BaseModel):
     severity: SeverityWord
     text: str
     link: str
-    value: float | None = Field(description="what thresholds are compared with")
+    value: float | None = Field(description="the value compared with thresholds")
     spider: str | None
     host: str | None
     labels: dict[str, str]
@@ -177,9 +177,7 @@ class MessagesOut(BaseModel):
 @router.get("/alerts", auth=READ, response={200: AlertsOut, **READING})
 def list_alerts(
     request: HttpRequest,
-    resolved: Annotated[
-        bool, Query(description="also those that are over; else only open ones")
-    ] = False,
+    resolved: Annotated[bool, Query(description="also ended alerts; else only open ones")] = False,
     condition: Annotated[str | None, Query(max_length=30, pattern=TEXT)] = None,
     after: After = None,
     limit: Limit = 100,

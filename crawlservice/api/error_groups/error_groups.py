@@ -108,7 +108,7 @@ class BulkRetryOut(BaseModel):
     errors_retried: int
     tasks_skipped: int
     skipped: list[SkippedOut] = Field(description="the first 50 of them")
-    problem: str = Field(description="why it does not go on; empty: it does")
+    problem: str = Field(description="why it does not continue; empty: it does")
     user: str | None
     created_at: datetime
     finished_at: datetime | None

@@ -60,7 +60,7 @@ class HostOut(BaseModel):
     condition: Literal[
         "unknown", "paused", "held", "resting", "robots", "waiting", "crawling", "idle"
     ]
-    why: str = Field(description=f"why it does not go on, in one word: {', '.join(RULES)}")
+    why: str = Field(description=f"why it waits, in one word: {', '.join(RULES)}")
     until: datetime | None = Field(
         description="when the condition ends by itself; null: unknown, or not by itself"
     )
@@ -72,7 +72,7 @@ class HostOut(BaseModel):
         description="requests per second that the delay allows; null: it sets no limit"
     )
     gap: float | None = Field(description="seconds between two requests now")
-    adaptive: bool = Field(description="whether the gap follows what the host bears")
+    adaptive: bool = Field(description="whether the gap follows the host's capacity")
     concurrency_in_force: int | None
     blocks: int = Field(description="blocks among the last `block_window` pages")
     block_window: int
@@ -112,7 +112,7 @@ def list_hosts(
     request: ApiRequest,
     q: Annotated[
         str | None,
-        Query(min_length=1, max_length=HOST, pattern=TEXT, description="how the name begins"),
+        Query(min_length=1, max_length=HOST, pattern=TEXT, description="start of the name"),
     ] = None,
     which: Annotated[
         Which | None, Query(description="only hosts that are held, paused, ordered or have errors")

@@ -36,8 +36,8 @@ class SpiderReparseIn(StrictInput):
     )
     reason: Text | None = Field(None, description="why they are kept; empty: they are done")
     callback: Text = Field("", description="only pages of this callback")
-    key: Text | None = Field(None, description="the field by which items of a page are compared")
-    dry_run: bool = Field(False, description="find what would differ, and change nothing")
+    key: Text | None = Field(None, description="the field that pairs the items of a page")
+    dry_run: bool = Field(False, description="find the differences, and change nothing")
     priority: Priority = 0
 
 
@@ -46,7 +46,7 @@ class ReparseIn(SpiderReparseIn):
 
     follow: bool = Field(False, description="fetch requests that the task did not know")
     wait: bool = Field(
-        False, description="parse also what it has still to fetch, until it has ended"
+        False, description="parse also the pages it has still to fetch, until it has ended"
     )
 
 

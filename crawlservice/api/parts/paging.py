@@ -23,7 +23,7 @@ After = Annotated[
 Usage = Annotated[
     str | None,
     Query(
-        description=f"what the page says about its use, such as `ai-train!=no`: {FORM}; of "
+        description=f"the page's declaration of its use, such as `ai-train!=no`: {FORM}; of "
         "several, separated by commas, all must hold"
     ),
 ]

@@ -17,7 +17,7 @@ from crawlservice.tasks.limits import MAX_CONCURRENCY, MAX_DELAY, MAX_PAGES
 BULK = 1000  # maximum tasks of one submission, or requests of one retry
 Priority = Annotated[int, Field(ge=-MAX_TASK_PRIORITY, le=MAX_TASK_PRIORITY)]
 SpiderName = Annotated[str, Field(min_length=1, max_length=SPIDER)]
-LABELLED = f'`{{"domain": "news"}}`: up to {LABELS} names with values, by which the task is found'
+LABELLED = f'`{{"domain": "news"}}`: up to {LABELS} names with values, for searches of tasks'
 LabelName = Annotated[str, Field(pattern=rf"^[A-Za-z0-9._-]{{1,{LABEL_NAME}}}$")]
 LabelValue = Annotated[str, Field(min_length=1, max_length=LABEL_VALUE)]
 Labels = Annotated[dict[LabelName, LabelValue], Field(max_length=LABELS)]
@@ -37,7 +37,7 @@ class TaskIn(StrictInput):
     priority: Priority = 0
     settings: dict[str, Any] = Field(
         {},
-        description="what this task has instead of the settings of its spider, such as `delay`. "
+        description="settings of this task in place of its spider's, such as `delay`. "
         "Without the right to operate, it may be gentler and cheaper than the spider, not more: a "
         "longer delay, fewer requests at a time, a smaller `max_body`, and so on.",
     )
@@ -89,13 +89,13 @@ class TaskLimitsIn(StrictInput):
     """The limits that change; the others stay."""
 
     delay: Annotated[float, Field(ge=0, le=MAX_DELAY)] | Literal["auto"] | None = Field(
-        None, description="seconds between two requests to a host; auto: what each host can take"
+        None, description="seconds between two requests to a host; auto: as each host can take"
     )
     concurrency: Annotated[int, Field(ge=1, le=MAX_CONCURRENCY)] | None = Field(
         None, description="requests in flight per host"
     )
     page_limit: Annotated[int, Field(ge=0, le=MAX_PAGES)] | None = Field(
-        None, description="0: none. What the limit has left out before stays left out"
+        None, description="0: none. Links left out before stay left out"
     )
 
 
@@ -103,14 +103,14 @@ class WaitOut(BaseModel):
     """Why nothing of a task is fetched now."""
 
     why: str = Field(description=f"in one word: {', '.join(RULES)}")
-    until: datetime | None = Field(description="null: until somebody acts")
+    until: datetime | None = Field(description="null: until a person acts")
     host: str = Field(description="the host that is next")
 
 
 class LayerOut(BaseModel):
     """A layer of a task that is crawled one depth after the other."""
 
-    number: int = Field(description="depth of its pages; 0: what start yields")
+    number: int = Field(description="depth of its pages; 0: yielded by start")
     state: Literal["done", "present", "waiting"]
     pages: int = Field(description="requests that are done; in layer 0 with the run of start")
     errors: int
@@ -138,7 +138,7 @@ class TaskOut(BaseModel):
     reason: str = Field(description="why it has this outcome, in a sentence")
     arguments: dict[str, Any] = Field(description="with ******** for each secret")
     priority: int
-    settings: dict[str, Any] = Field(description="what it has instead of its spider's settings")
+    settings: dict[str, Any] = Field(description="settings in place of its spider's")
     reparse: dict[str, Any] | None = Field(
         description="the kept pages that it parses in place of a site; null: it fetches"
     )
@@ -149,7 +149,7 @@ class TaskOut(BaseModel):
     closing: str = Field(
         description="why its spider or one of its limits closed it; empty if none did"
     )
-    user: str | None = Field(description="who submitted it")
+    user: str | None = Field(description="the submitter")
     schedule: int | None = Field(description="id of the schedule that submitted it")
     robots: bool = Field(description="whether it obeys robots.txt")
     retries: int = Field(description="how often its failed requests were run again")
@@ -157,8 +157,8 @@ class TaskOut(BaseModel):
     na: int = Field(description="requests admitted")
     nf: int = Field(description="requests finished")
     ne: int = Field(description="requests that ended in an error, or were cancelled or excluded")
-    cancelled: int = Field(description="those of ne that ended because the task was cancelled")
-    excluded: int = Field(description="those of ne that politeness ended, as robots.txt asks")
+    cancelled: int = Field(description="requests in ne that ended because the task was cancelled")
+    excluded: int = Field(description="requests in ne that politeness ended, as robots.txt asks")
     unwritten: int | None = Field(
         description="of a cancelled task: requests whose pages are still to be written; null: none"
     )
@@ -176,7 +176,7 @@ class TaskOut(BaseModel):
         description="present while requests are ready and all their hosts are held up"
     )
     layers: list[LayerOut] = Field(
-        description="what was fetched of each layer, if the setting `layers` is set; else empty"
+        description="the pages of each layer, if the setting `layers` is set; else empty"
     )
     starting: int | None = Field(
         description="requests that its start has yielded so far, if it yields many and still runs"
@@ -245,7 +245,7 @@ class PageOut(BaseModel):
         description="status and URL of each redirect; `url` is the first one, which was requested"
     )
     usage: dict[str, Any] | None = Field(
-        description="what the page says about its use: `yes` or `no` for search, ai-input, "
+        description="the page's declaration of its use: `yes` or `no` for search, ai-input, "
         "ai-train, tdm, index and follow, as far as it mentions them; `said`: source and words"
     )
 
@@ -314,7 +314,7 @@ class ScheduleOut(BaseModel):
     priority: int
     settings: dict[str, Any] = Field(
         validation_alias=AliasChoices("overrides", "settings"),
-        description="what its tasks have instead of the spider's settings",
+        description="settings of its tasks in place of the spider's",
     )
     labels: dict[str, str] = Field(description="of its tasks")
     cron: str

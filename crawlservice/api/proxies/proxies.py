@@ -245,7 +245,7 @@ def add_proxy_list(
     if body.place and body.spider:
         raise ApiError(422, "invalid", "give place or spider, not both", "spider")
     if body.arguments and not body.spider:
-        raise ApiError(422, "invalid", "arguments are those of a spider", "arguments")
+        raise ApiError(422, "invalid", "arguments belong to a spider", "arguments")
     place: Any = body.place if not body.spider else body.arguments_text
     try:
         sealed = sealed_place(place, body.spider, body.every)

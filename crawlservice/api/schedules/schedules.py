@@ -50,8 +50,8 @@ class ScheduleIn(StrictInput):
     cron: Cron = Field("", description=CRON)
     every: Every | None = Field(None, description="seconds between two starts")
     timezone: Zone = Field("UTC", description="such as Asia/Shanghai")
-    overlap: Overlap = Field("skip", description="what to do if the last run is still active")
-    missed: Missed = Field("once", description="what to do about starts while no node was running")
+    overlap: Overlap = Field("skip", description="the action if the last run is still active")
+    missed: Missed = Field("once", description="the action for starts while no node was running")
     enabled: bool = True
 
 

@@ -28,7 +28,7 @@ class FindingExampleOut(BaseModel):
 class FindingOut(BaseModel):
     text: str
     source: Literal["expectation", "monitor"] = Field(
-        description="what the author of the spider expects, or what earlier runs were like"
+        description="the author's expectation, or the values of earlier runs"
     )
     monitor: str = Field(description="such as items, filled or errors")
     field: str = Field(description="empty: it is about the run")
@@ -45,7 +45,7 @@ class FindingOut(BaseModel):
     good_version: str = Field(description="code that ran most of it")
     accepted_at: datetime | None
     found_at: datetime
-    examples: list[FindingExampleOut] = Field(description="empty for callers who may not see items")
+    examples: list[FindingExampleOut] = Field(description="empty without the right to see items")
 
 
 class QualityOut(BaseModel):
@@ -53,10 +53,8 @@ class QualityOut(BaseModel):
     outcome: Literal["finished", "finished_with_errors", "failed", "cancelled"] | None
     judged: bool = Field(description="whether the end of the task was judged")
     good: bool = Field(description="whether later runs are compared with it")
-    expect: dict[str, Any] | None = Field(description="what the author of the spider expects")
-    coverage: dict[str, float] = Field(
-        description="by field: the share of items in which it has a value"
-    )
+    expect: dict[str, Any] | None = Field(description="the author's expectations")
+    coverage: dict[str, float] = Field(description="by field, the share of items with a value")
     findings: list[FindingOut]
 
 

@@ -51,7 +51,7 @@ class FieldOut(BaseModel):
 class ChangeOut(BaseModel):
     kind: Literal["added", "gone", "changed"]
     key: Any
-    fields: dict[str, FieldOut] = Field(description="those that differ")
+    fields: dict[str, FieldOut] = Field(description="values that differ")
 
 
 class ComparisonOut(BaseModel):

@@ -73,7 +73,7 @@ class WatchOut(BaseModel):
     created_at: datetime
     start_at: datetime = Field(description="when `start` runs again, to find new pages")
     settled_at: datetime | None = Field(description="when all pages had been visited once")
-    problem: str = Field(description="why it cannot go on; empty if it can")
+    problem: str = Field(description="why it cannot continue; empty if it can")
     pages: int
     new: int = Field(description="not visited yet")
     gone: int
@@ -109,7 +109,7 @@ class WatchedPageOut(BaseModel):
     last_change: datetime | None
     next_at: datetime | None = Field(description="null: it is not visited again")
     gone_at: datetime | None
-    task: int | None = Field(description="the round in which it is visited now")
+    task: int | None = Field(description="the round that visits it now")
 
 
 class WatchedPagesOut(BaseModel):
@@ -241,7 +241,7 @@ def list_watched_items(
     request: ApiRequest,
     watch_id: Id,
     gone: Annotated[
-        bool | None, Query(description="only those that are gone, or that are not")
+        bool | None, Query(description="only pages that are gone, or that are not")
     ] = None,
     after: After = None,
     limit: Limit = 100,

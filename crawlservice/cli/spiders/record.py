@@ -50,7 +50,7 @@ class RecordPages(ServiceCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("spider")
-        add_arguments(parser, "; without any, those of an earlier recording are used")
+        add_arguments(parser, "; without any, an earlier recording's are used")
         parser.add_argument(
             "--pages", type=_pages, default=20, help="how many are fetched at most; 20 by default"
         )

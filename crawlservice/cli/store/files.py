@@ -49,7 +49,7 @@ class PruneFiles(ServiceCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "--older-than", type=_hours, default=HOURS, metavar="HOURS",
-            help=f"only what was saved that long ago (default {HOURS:g})",
+            help=f"only files saved that long ago (default {HOURS:g})",
         )  # fmt: skip
         add_dry_run(parser)
 

@@ -22,7 +22,7 @@ from crawlservice.tasks.progress import outcomes
 class Reparse(ServiceCommand):
     help = (
         "Parses kept pages by the code of today, without the network, and replaces the items of "
-        "their requests. Shows what differs."
+        "their requests. Shows the differences."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -34,7 +34,7 @@ class Reparse(ServiceCommand):
             help="pages fetched since 2026-01-31T18:00 (UTC), or in the last 90m, 2h, 3d",
         )
         parser.add_argument(
-            "--reason", help='pages kept for this reason, such as callback; "": those that are done'
+            "--reason", help='pages kept for this reason, such as callback; "": pages that are done'
         )
         parser.add_argument("--callback", default="", help="pages of this callback")
         parser.add_argument(
@@ -44,7 +44,7 @@ class Reparse(ServiceCommand):
             "unique, or else their place",
         )
         parser.add_argument(
-            "--dry-run", action="store_true", help="show what would differ, and change nothing"
+            "--dry-run", action="store_true", help="show the differences, and change nothing"
         )
         parser.add_argument(
             "--follow", action="store_true", help="fetch requests that the task did not know"
@@ -84,7 +84,7 @@ class Reparse(ServiceCommand):
         try:
             task = watch(task.pk, self.console).task
         except KeyboardInterrupt:
-            self.stdout.write(f"It goes on: {command(f'task show {task.pk}')}")
+            self.stdout.write(f"It continues: {command(f'task show {task.pk}')}")
             return
         self.console.print(report(task))
         for line in examples_of(task):

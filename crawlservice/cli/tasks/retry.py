@@ -22,7 +22,7 @@ WHO: dict[str, Any] = {"command": True}
 
 
 class RetryErrors(ServiceCommand):
-    help = "Runs the failed requests of an ended task again, or those of a spider over its tasks."
+    help = "Runs the failed requests of an ended task, or of all tasks of a spider, again."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("id", type=int, nargs="?", help="a task; or give --spider")

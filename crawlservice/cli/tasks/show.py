@@ -34,7 +34,7 @@ class ShowTask(ServiceCommand):
             help="until it ends (Ctrl-C leaves); exits with 1 when it has failed, with 3 when it "
             "was cancelled",
         )
-        parser.add_argument("--log", action="store_true", help="what its spider logged and printed")
+        parser.add_argument("--log", action="store_true", help="logs and prints of its spider")
         parser.add_argument(
             "--level", choices=[*LEVELS], help="with --log: only lines of at least this level"
         )

@@ -62,7 +62,7 @@ class HttpTarget(Target):
     def check(self) -> None:
         parts = parts_of("target.url", self.url, BadExport)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise BadExport("target.url", "it must begin with https:// or http://")
+            raise BadExport("target.url", "it must start with https:// or http://")
         if "@" in parts.netloc and not parts.password:
             raise BadExport("target.url", "write the login as user:password@host")
 

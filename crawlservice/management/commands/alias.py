@@ -37,7 +37,7 @@ RULES = Listing[AliasRule](
 class LearnRules(ServiceCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("task", nargs="?", type=int, help="from the pages of this task")
-        parser.add_argument("--spider", metavar="NAME", help="from those of all tasks of a spider")
+        parser.add_argument("--spider", metavar="NAME", help="of all tasks of a spider")
         parser.add_argument("--host", help="only from pages of this host, or host:port")
         parser.add_argument(
             "--pairs", type=int, default=PAIRS,
@@ -89,7 +89,7 @@ class LearnRules(ServiceCommand):
 class ListRules(ServiceCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--state", choices=AliasRule.State.values)
-        parser.add_argument("--host", help="only those of this host, or host:port")
+        parser.add_argument("--host", help="only rules of this host, or host:port")
         add_json(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:

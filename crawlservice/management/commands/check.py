@@ -24,7 +24,7 @@ class Command(ServiceCommand, check.Command):
         parser.add_argument(
             "--scrapy", type=Path, metavar="PATH",
             help="in place of all this: the spiders of a Scrapy project, the directory with "
-            "scrapy.cfg: whether each runs, what is ignored, and what cannot work",
+            "scrapy.cfg: whether each runs, its ignored parts, and parts that cannot work",
         )  # fmt: skip
 
     def handle(self, *labels: Any, **options: Any) -> None:

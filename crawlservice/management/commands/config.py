@@ -37,7 +37,7 @@ class ShowConfig(ServiceCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         which = parser.add_mutually_exclusive_group()
         which.add_argument("spider", nargs="?", help="the settings of its tasks")
-        which.add_argument("--task", type=int, metavar="ID", help="those of one task")
+        which.add_argument("--task", type=int, metavar="ID", help="settings of one task")
         parser.add_argument("--rank", choices=RANKS)
         parser.add_argument(
             "--changed", action="store_true", help="only settings that were changed"
@@ -65,7 +65,7 @@ class ShowConfig(ServiceCommand):
             try:
                 return effective.of_task(task, self._info(task.spider))
             except UnknownSpider as error:
-                self.stderr.write(f"warning: {error}; only what the task keeps is shown")
+                self.stderr.write(f"warning: {error}; only settings kept by the task are shown")
                 return effective.of_task(task, None)
         if spider is None:
             return effective.of_process()

@@ -128,7 +128,7 @@ class RetireKey(ChangeKeys):
     word = "retire"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("key", help="its name, or how that begins")
+        parser.add_argument("key", help="its name, or the start of it")
 
     def change(self, options: dict[str, Any]) -> tuple[BotKey, str]:
         row = bot_keys.retire(options["key"])

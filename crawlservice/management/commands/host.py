@@ -47,11 +47,11 @@ HOSTS = Listing[HostNow](
 class ListHosts(ServiceCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("-n", type=int, default=20, metavar="COUNT", help="how many (20)")
-        parser.add_argument("--begins", default="", metavar="TEXT", help="names that begin so")
+        parser.add_argument("--begins", default="", metavar="TEXT", help="names that start so")
         which = parser.add_mutually_exclusive_group()
         for word, text in (
-            (Which.HELD, "only those that block, or have asked for a wait of more than an hour"),
-            (Which.PAUSED, "only those that an operator has paused"),
+            (Which.HELD, "only hosts that block, or have asked for a wait of more than an hour"),
+            (Which.PAUSED, "only hosts that an operator has paused"),
             (Which.ORDERED, "only those with an order"),
             (Which.ERRORS, "only those with errors"),
         ):
@@ -233,7 +233,7 @@ def facts(now: HostNow) -> list[tuple[str, str]]:
 def allowed(now: HostNow) -> str:
     """The limit that the delay and the concurrency in force give."""
     if not now.live or (now.gap is None and now.state.concurrency is None):
-        return "what its tasks allow"
+        return "as its tasks allow"
     kind = " (adaptive)" if now.state.gap is not None else ""
     gap = f"one request each {now.gap:.3g} s{kind}" if now.gap else "no delay"
     return f"{gap}, {now.state.concurrency or '?'} at a time"

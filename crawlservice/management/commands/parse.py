@@ -73,7 +73,7 @@ class Command(ServiceCommand):
         parser.add_argument("--downloader", choices=known())
         parser.add_argument(
             "--actions", metavar="JSON",
-            help="what the browser does on the page, a list such as "
+            help="the browser's actions on the page, a list such as "
             f"""'{KEEP_PAGE}' for callbacks that use response.page()""",
         )  # fmt: skip
         parser.add_argument("--robots", action="store_true", help="ask robots.txt first")

@@ -78,7 +78,7 @@ class ImportProxies(ServiceCommand):
 
 class ListProxies(ServiceCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--host", help="what is known of them at this host, from Redis")
+        parser.add_argument("--host", help="their state at this host, from Redis")
         add_json(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -76,7 +76,7 @@ class ShowSpider(ServiceCommand):
 class DisableSpider(ServiceCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         _add_name(parser)
-        parser.add_argument("reason", help="why, for everybody who wants to start it")
+        parser.add_argument("reason", help="why, for users that want to start it")
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = _found(options["name"]).name

@@ -47,9 +47,9 @@ class ListTasks(ServiceCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("-n", type=int, default=20, metavar="COUNT", help="how many (20)")
         which = parser.add_mutually_exclusive_group()
-        which.add_argument("--active", action="store_true", help="only those that have not ended")
+        which.add_argument("--active", action="store_true", help="only tasks that have not ended")
         which.add_argument(
-            "--outcome", choices=Task.Outcome.values, help="only those that ended like this"
+            "--outcome", choices=Task.Outcome.values, help="only tasks with this outcome"
         )
         parser.add_argument(
             "--label", metavar="NAME=VALUE", help="only those with this label, such as domain=news"

@@ -37,7 +37,7 @@ class AddToken(ServiceCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("user", help="the user's name")
         parser.add_argument(
-            "--name", default="command line", help="what the token is for (default: %(default)s)"
+            "--name", default="command line", help="purpose of the token (default: %(default)s)"
         )
         parser.add_argument(
             "--scope", choices=tokens.SCOPES, default="read",

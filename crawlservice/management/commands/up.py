@@ -86,7 +86,7 @@ def listen(bind: str) -> socket.socket:
         return socket.create_server((host, int(port)), family=family, backlog=256)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            reason = f"port {port} is in use; end what uses it, or choose another"
+            reason = f"port {port} is in use; stop that program, or choose another"
         elif error.errno == errno.EACCES:
             reason = f"port {port} needs more rights; choose one above 1023"
         else:
