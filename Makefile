@@ -22,7 +22,7 @@ SPHINX := build/docs/bin/python -m sphinx --fail-on-warning --keep-going --quiet
 COMPILE := build/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --upgrade
 
-# What pip does, in short: `$(call install,PIP,ARGUMENTS)`. The status is pip's own.
+# The steps of pip, in short: `$(call install,PIP,ARGUMENTS)`. The status is pip's own.
 define install
 @{ $1 install --progress-bar off $2 && echo done; } | { status=1; n=0; while read -r word name rest; do \
 	case "$$word" in \
@@ -139,7 +139,7 @@ clean: ## remove the virtual environment and everything built; the data in var/ 
 	@touch $@
 
 # The documentation's packages stay out of .venv; its modules are imported for their docstrings, so
-# what Crawlframe needs is added behind them.
+# Crawlframe's own requirements are added behind them.
 build/docs/ready: requirements-docs.lock | .venv/runtime
 	@rm -rf build/docs && $(BIN)/python -m venv build/docs
 	@echo "Installing what the documentation needs into build/docs (once): $$(grep -c == requirements-docs.lock) packages"

@@ -1,5 +1,5 @@
 -- Gate: whether a request of a task may go to a host now, and if not, until when and why in one word. It is
--- asked by claim, permit, hosts and waits; no other script decides what holds a host or a task. It writes nothing.
+-- asked by claim, permit, hosts and waits; no other script decides why a host or a task waits. It writes nothing.
 -- Times are ms, by the clock of Redis. Further rules have a file each in the folder gates.
 do  -- a script may have 200 locals at a time
 local now = now_ms()

@@ -186,7 +186,7 @@ const expressions = (() => {
 })();
 
 document.addEventListener("alpine:init", () => {
-  // Those of Alpine's magic names that the theme uses; Alpine does not publish its own.
+  // The magic names of Alpine that the theme uses; Alpine does not publish its own.
   const magics = (element) => ({
     $el: element,
     get $refs() {

@@ -1,5 +1,5 @@
 // The form of a recipe: rows that are added and removed, and selectors that are made by clicking on
-// the page that was tried. The page is in a sandbox in which no script runs; this one looks in.
+// the page that was tried. The page is in a sandbox without scripts; this one looks in.
 "use strict";
 
 (() => {
@@ -59,7 +59,7 @@
     return found.length === 1 && found[0] === element;
   };
 
-  // The shortest selector that finds this element alone below ``root``: its name, or that of one
+  // The shortest selector that finds this element alone below ``root``: its name, or the name of an
   // element around it and its own; if others are alike, with its number; else the whole path.
   const selectorOf = (element, root) => {
     const around = [];

@@ -11,7 +11,7 @@ addEventListener("DOMContentLoaded", () => {
   if (names) document.getElementById("searchbar")?.setAttribute("list", names.id);
 });
 
-// Polled parts are not asked for while nobody sees the page.
+// Polled parts are not asked for while the page is hidden.
 document.addEventListener("htmx:beforeRequest", (event) => {
   if (document.hidden && event.target.matches("[hx-trigger*=every]")) event.preventDefault();
 });
@@ -31,7 +31,7 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   });
 })();
 
-// What scrolls is reached with the keyboard; the style sheet says what scrolls sideways.
+// Boxes that scroll are reached with the keyboard; the style sheet says which scroll sideways.
 (() => {
   const mark = () => {
     for (const box of document.querySelectorAll(".cf-scroll, .cf-text, .cf-log, .cf-source")) {
