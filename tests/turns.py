@@ -23,4 +23,9 @@ TURNS = {
     "begins": Turn(r"\b(?:begins?|goes on|go on|lets? go|gives? back)\b", 0.4),
     "who": Turn(r"\b(?:who|nobody|somebody)\b", 0.3),
 }
-GOALS = {name: turn.goal for name, turn in TURNS.items()}
+
+
+def excess(text: str) -> dict[str, float]:
+    """Rates above their goals, by turn."""
+    rates = {name: turn.rate(text) for name, turn in TURNS.items()}
+    return {name: rate for name, rate in rates.items() if rate > TURNS[name].goal}
