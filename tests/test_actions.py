@@ -87,7 +87,7 @@ def test_a_request_for_a_browser_waits_for_code_that_has_one() -> None:
         ([Click("a")] * (actions.MAX_ACTIONS + 1), "the limit is"),
     ],
 )
-def test_what_is_wrong_is_named(given: Any, words: str) -> None:
+def test_mistakes_in_actions_are_named(given: Any, words: str) -> None:
     with pytest.raises(BadRequest) as caught:
         Request(URL, actions=given)
     assert words in str(caught.value)

@@ -28,7 +28,7 @@ class Shop(Spider):
     def parse(self, response: Any) -> None: ...
 
 
-def test_it_is_published() -> None:
+def test_an_expectation_is_published() -> None:
     info = describe(Shop)
     assert info.expect == Shop.expect
     assert info.expect.unique == ("sku",)
@@ -37,7 +37,7 @@ def test_it_is_published() -> None:
     assert b'"action"' not in msgspec.json.encode(info)  # an undeclared action is not written
 
 
-def test_what_nobody_expects() -> None:
+def test_a_spider_without_expectations() -> None:
     class Plain(Shop):
         expect = None  # type: ignore[assignment]
 
@@ -73,7 +73,7 @@ def test_mistakes(given: dict[str, Any], problem: str) -> None:
     assert f"{next(iter(given))}: {problem}" in str(told.value)
 
 
-def test_something_else() -> None:
+def test_another_type_is_refused() -> None:
     class Wrong(Shop):
         expect = 100  # type: ignore[assignment]
 

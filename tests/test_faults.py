@@ -15,7 +15,7 @@ from crawlframe.errors import ConfigError
 ENGINE = Path(faults.__file__).parents[1]
 
 
-def test_they_are_off() -> None:
+def test_faults_are_off() -> None:
     assert faults.at is faults._nowhere
     faults.at("commit.before")
 

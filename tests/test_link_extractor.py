@@ -192,7 +192,7 @@ def test_wrong_conditions_are_named(conditions: dict[str, Any], words: str) -> N
     ],
     ids=str,
 )
-def test_they_are_those_of_scrapy(url: str, conditions: dict[str, Any]) -> None:
+def test_links_are_the_same_as_scrapys(url: str, conditions: dict[str, Any]) -> None:
     """Except fragments, which no URL has here."""
     scrapy = pytest.importorskip("scrapy.linkextractors")
     http = pytest.importorskip("scrapy.http")

@@ -115,7 +115,7 @@ def test_what_is_as_gentle_or_gentler(own: Any, given: dict[str, Any]) -> None:
         ({}, {"near_duplicates": {"within": "shop"}}, Bound("fixed", "task")),
     ],
 )
-def test_what_is_rougher(own: Any, given: dict[str, Any], bound: Bound) -> None:
+def test_rougher_settings_break_a_bound(own: Any, given: dict[str, Any], bound: Bound) -> None:
     assert found(own, given) == dict.fromkeys(flat(given), bound)
 
 

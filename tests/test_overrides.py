@@ -77,7 +77,7 @@ def test_they_replace_single_settings(
         ({"keep": "none"}, {"reuse": 3}, "reuse needs pages that are kept; leave keep out"),
     ],
 )
-def test_what_does_not_fit_is_refused(
+def test_settings_that_do_not_fit_together_are_refused(
     own: dict[str, Any], given: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(ArgumentError, match=f"settings of the task: .*({words})"):

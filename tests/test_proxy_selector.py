@@ -42,7 +42,7 @@ def test_one_spelling(given: Any, choice: str) -> None:
 
 
 @pytest.mark.parametrize("given", BAD)
-def test_others_are_refused(given: Any) -> None:
+def test_other_values_are_refused(given: Any) -> None:
     with pytest.raises(ValueError, match=r"must|not|has|twice"):
         parse_selector(given)
 

@@ -42,7 +42,7 @@ def test_both_languages_have_the_same_structure(names: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_what_they_link_to_is_there(name: str) -> None:
+def test_targets_of_links_exist(name: str) -> None:
     links = re.findall(r"\]\(([^)#:]+)\)", PAGES[name])
     assert len(links) >= 4
     missing = {link for link in links if not (CHECKOUT / name).parent.joinpath(link).exists()}

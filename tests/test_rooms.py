@@ -257,7 +257,7 @@ def test_a_violation_is_found(tmp_path, path, source, expected):
         ),
     ],
 )
-def test_what_is_allowed_is_not_found(tmp_path, path, source):
+def test_allowed_imports_are_no_violations(tmp_path, path, source):
     (tmp_path / path).parent.mkdir(parents=True)
     (tmp_path / path).write_text(source)
     assert violations(tmp_path) == []

@@ -41,7 +41,7 @@ class Login(Spider):
         lambda s: repr(dir(s)),
     ],
 )  # fmt: skip
-def test_what_shows_it_shows_the_mask(show: Callable[[Secret], str]) -> None:
+def test_every_display_shows_the_mask(show: Callable[[Secret], str]) -> None:
     assert TEXT not in show(Secret(TEXT))
 
 

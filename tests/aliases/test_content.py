@@ -38,7 +38,7 @@ def test_a_short_value_counts() -> None:
     assert one.exact != other.exact
 
 
-def test_what_is_not_shown_does_not_count() -> None:
+def test_invisible_content_does_not_count() -> None:
     plain = content("/a", page())
     assert content("/a", page(more="<script>1</script><!-- 2 --><style>3</style>")) == plain
     assert content("/a", page(more="<input type=hidden value=77>")) == plain
@@ -47,7 +47,7 @@ def test_what_is_not_shown_does_not_count() -> None:
 @pytest.mark.parametrize(
     "more", ["<img src='/2.png'>", "<a href='/2'>", "<a href='/1/x'>", " further"]
 )
-def test_what_is_shown_counts(more: str) -> None:
+def test_visible_content_counts(more: str) -> None:
     assert content("/a", page(more=more)).exact != content("/a", page()).exact
 
 

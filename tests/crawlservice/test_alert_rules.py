@@ -79,7 +79,7 @@ def test_what_is_acknowledged_or_silenced_before_it_was_told_is_not_told() -> No
     assert decide(rule(), [silenced], {}, NOW + timedelta(hours=1)) != []
 
 
-def test_that_it_is_over_is_told_to_whom_it_was_told() -> None:
+def test_the_end_is_reported_to_recipients_of_the_start() -> None:
     over = known(reported_at=LONG_AGO, resolved_at=NOW - timedelta(minutes=1))
     assert decide(rule(), [over], {}, NOW) == told(Batch("task_failed", [], [], [1]))
     assert decide(rule(reports_resolved=False), [over], {}, NOW) == []

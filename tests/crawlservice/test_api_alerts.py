@@ -169,7 +169,7 @@ def test_a_test_and_a_message_again(caller: Program, receiver: Receiver) -> None
 
 
 @pytest.mark.parametrize("role", [*ROLES, ""])
-def test_who_may_do_what(service: Frontier, role: str) -> None:
+def test_rights_on_alerts_by_role_and_scope(service: Frontier, role: str) -> None:
     Installation.objects.get_or_create(pk=1)
     find("a")
     alert = Alert.objects.get().pk

@@ -73,7 +73,7 @@ def status(answer: Any) -> int:
 
 
 @pytest.mark.parametrize("role", ROLE_NAMES)
-def test_who_may_read(other: Task, role: str) -> None:
+def test_rights_to_read(other: Task, role: str) -> None:
     night = Schedule.objects.create(name="night", spider="shop", every=60)
     user = person(role)
     for scope in SCOPES:
@@ -87,7 +87,7 @@ def test_who_may_read(other: Task, role: str) -> None:
 
 
 @pytest.mark.parametrize("role", ROLE_NAMES)
-def test_who_may_submit(other: Task, role: str) -> None:
+def test_rights_to_submit(other: Task, role: str) -> None:
     user = person(role)
     for scope in SCOPES:
         caller = program(user, scope)
@@ -100,7 +100,7 @@ def test_who_may_submit(other: Task, role: str) -> None:
 
 
 @pytest.mark.parametrize("role", ROLE_NAMES)
-def test_who_may_steer_what(published: Frontier, role: str) -> None:
+def test_rights_to_steer_own_and_other_tasks(published: Frontier, role: str) -> None:
     user = person(role)
     users = {"own": user, "other": person("submitter", "other"), "nobody's": None}
     for scope, verb in product(SCOPES, STEERS):

@@ -71,7 +71,7 @@ def test_one_is_created_and_planned(caller: Program) -> None:
         ({"colour": "red"}, 422, "invalid", "colour"),
     ],
 )
-def test_what_is_wrong_is_named(
+def test_a_mistake_in_a_schedule_is_named(
     caller: Program, change: dict[str, Any], status: int, code: str, field: str | None
 ) -> None:
     Schedule.objects.create(name="taken", spider="shop", every=60)

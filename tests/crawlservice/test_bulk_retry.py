@@ -86,7 +86,7 @@ def test_it_is_counted_before_and_each_error_runs_again_once(service: Frontier) 
     assert [*verbs] == [("retry errors", None), *(("retry", c.task.pk) for c in crawls)]
 
 
-def test_the_steward_does_it(service: Frontier) -> None:
+def test_the_steward_runs_a_bulk_retry(service: Frontier) -> None:
     crawl = crawled(service)
     row = start(GRAPH, WHO)
     Steward(Settings(), service).tick()
@@ -94,7 +94,7 @@ def test_the_steward_does_it(service: Frontier) -> None:
     assert state_of(crawl) == "running"
 
 
-def test_only_those_that_are_meant(service: Frontier) -> None:
+def test_only_the_chosen_errors_are_retried(service: Frontier) -> None:
     crawl = crawled(service)
     group = ErrorGroup.objects.get()
     one = Page.objects.filter(state=Page.State.ERROR).order_by("pk").first()
@@ -207,7 +207,7 @@ def test_what_the_database_refuses_is_shown_too(
     assert state_of(crawl) == "running"
 
 
-def test_it_can_be_stopped(service: Frontier) -> None:
+def test_a_bulk_retry_can_be_stopped(service: Frontier) -> None:
     crawls = [crawled(service), crawled(service)]
     row = start(GRAPH, WHO)
     step(row.pk)

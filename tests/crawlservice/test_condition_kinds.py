@@ -101,7 +101,7 @@ def test_a_webhook_fails_until_something_arrives_there() -> None:
     assert failing()["pager"].since == first.event.created_at
 
 
-def test_others_do_not_fail() -> None:
+def test_waiting_old_and_disabled_webhooks_do_not_fail() -> None:
     fail("new", minutes=1)
     fail("off")
     Webhook.objects.filter(name="off").update(enabled=False)

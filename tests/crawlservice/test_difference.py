@@ -70,7 +70,7 @@ def test_numbers_that_a_database_writes_in_another_way(old: Any, new: Any, same:
     assert bool(difference([{"a": old}], [{"a": new}])) is not same
 
 
-def test_what_is_kept_is_bounded() -> None:
+def test_kept_differences_are_bounded() -> None:
     wide = {f"f{n}": "x" * 1000 for n in range(2 * NAMES)}
     found = difference([], [wide] * 10)
     assert (found.added, len(found.fields), len(found.examples)) == (10, NAMES, EXAMPLES)

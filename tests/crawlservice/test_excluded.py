@@ -148,6 +148,6 @@ def test_a_retry_runs_them_again(polite_task: Task, published: Frontier) -> None
     assert (polite_task.ne, polite_task.excluded) == (0, 0)
 
 
-def test_a_webhook_tells_them(polite_task: Task) -> None:
+def test_a_webhook_counts_excluded_requests(polite_task: Task) -> None:
     event = Event.objects.create(task=polite_task, kind="finished", outcome="finished")
     assert orjson.loads(body(event))["task"]["excluded"] == 20

@@ -240,7 +240,7 @@ def test_numbers_without_a_row_for_it_are_passed(
     ("begin", "expected"),
     [("beginning", 6), ("now", 0), ("4", 3), ("2026-01-02", 3), ("2026-01-05T00:00Z", 0)],
 )
-def test_it_begins_where_it_is_told(place: Path, begin: str, expected: int) -> None:
+def test_an_export_starts_at_the_chosen_point(place: Path, begin: str, expected: int) -> None:
     task = made_task()
     for n in range(6):
         commit(task, f"p{n}", [{"n": n}])

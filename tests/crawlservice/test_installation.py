@@ -111,7 +111,7 @@ def test_nothing_is_submitted_there(foreign: Frontier, shop: SpiderInfo) -> None
     assert foreign.open_tasks() == []
 
 
-def test_the_web_shows_it(foreign: Frontier, as_role: Callable[[str], Client]) -> None:
+def test_the_web_shows_a_foreign_redis(foreign: Frontier, as_role: Callable[[str], Client]) -> None:
     client = as_role("operator")
     assert client.get("/healthz").json() == {
         "database": True, "redis": True, "installation": False,

@@ -47,7 +47,7 @@ def told() -> list[tuple[str, str, int | None, Any]]:
     return [(row.verb, row.name, row.task_id, row.detail) for row in rows]
 
 
-def test_what_is_recorded(ada: User, published: Frontier) -> None:
+def test_user_address_task_and_detail_are_recorded(ada: User, published: Frontier) -> None:
     task = submit("shop", {"city": "Ulm"})
     record("pause", user=ada, address="192.0.2.7", task=task, why="night")
     record("tidy", user=AnonymousUser(), address="", task=task.pk)
@@ -241,6 +241,6 @@ def test_it_cannot_be_rewritten(admin: Client, ada: User) -> None:
 
 
 @pytest.mark.parametrize("role", ["viewer", "submitter", "operator", "administrator"])
-def test_who_may_read_it(service: Frontier, role: str, as_role: Callable[[str], Client]) -> None:
+def test_rights_to_read(service: Frontier, role: str, as_role: Callable[[str], Client]) -> None:
     allowed = role in ("operator", "administrator")
     assert as_role(role).get(LIST).status_code == (200 if allowed else 403)

@@ -223,7 +223,7 @@ class TestRetention:
         assert all('"id" <= ' in sql and '"id" > ' in sql for sql in sums)
         assert 0 < sum(PageBody.objects.values_list("stored", flat=True)) <= 300
 
-    def test_no_more_go_than_that_takes(
+    def test_no_more_bodies_go_than_the_size_requires(
         self, task: Task, settings_with: Callable[..., None], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("crawlservice.pages.retention.MIB", 100)

@@ -190,7 +190,7 @@ def test_a_reason_is_short(crawl: Callable[..., Task]) -> None:
         ("cancelled", "", 3, "was cancelled"),
     ],
 )
-def test_what_commands_say(outcome: str, reason: str, code: int, text: str) -> None:
+def test_commands_report_failures(outcome: str, reason: str, code: int, text: str) -> None:
     with pytest.raises(Unsuccessful, match=f"task 7 {text}$") as found:
         outcomes.check(Task(pk=7, outcome=outcome, reason=reason))
     assert found.value.exit_code == code

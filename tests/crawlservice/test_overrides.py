@@ -94,7 +94,7 @@ def test_a_wrong_one_submits_nothing(published: Frontier) -> None:
     assert not Task.objects.exists()
 
 
-def test_the_api_takes_and_shows_them(published: Frontier) -> None:
+def test_the_api_takes_and_shows_settings(published: Frontier) -> None:
     api = program(person("operator"))
     body = {"spider": "shop", "arguments": ULM, "settings": {"delay": 4, "robots": False}}
     made = api.post("tasks", body)

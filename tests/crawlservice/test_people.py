@@ -117,7 +117,7 @@ def test_a_wrong_token_is_no_error(browser: Client, token: str) -> None:
     assert browser.get(f"/setup/{token}/").status_code == 404
 
 
-def test_only_a_digest_of_it_is_kept(service: Frontier) -> None:
+def test_only_a_digest_of_the_setup_link_is_kept(service: Frontier) -> None:
     token = setup_link.make().split("/")[1]
     assert len(token) >= 43
     assert token not in str(SetupLink.objects.values().get())

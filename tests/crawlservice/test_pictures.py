@@ -90,7 +90,7 @@ def test_they_are_on_the_page_of_their_request(task: Task) -> None:
     )
 
 
-def test_they_are_shown_as_images_and_nothing_else(task: Task) -> None:
+def test_pictures_are_served_as_images_and_nothing_else(task: Task) -> None:
     shot, evil = taken("screenshot"), taken("failure", HTML)
     row = page(task, b"a", shot, evil, taken("pdf", b"%PDF-1.7"))
     client = log_in_as("viewer")

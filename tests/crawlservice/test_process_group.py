@@ -55,7 +55,7 @@ def test_a_signal_stops_all_members_gracefully(number):
     assert signal.getsignal(number) is before
 
 
-def test_one_that_ends_ends_all_and_is_named():
+def test_a_process_that_ends_ends_the_group_and_is_named():
     out = Out()
     with ProcessGroup(out, 20) as group:
         group.start("lives", python(LIVES))

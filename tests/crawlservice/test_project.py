@@ -239,7 +239,7 @@ def git_environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 @needs_git
-def test_it_is_committed(tmp_path: Path, git_environment: pytest.MonkeyPatch) -> None:
+def test_a_new_project_is_committed(tmp_path: Path, git_environment: pytest.MonkeyPatch) -> None:
     out, problems = made(tmp_path / "shop")
     assert (problems, out.splitlines()[0]) == ("", f"made {tmp_path / 'shop'}")
     repository = Repository(tmp_path / "shop")

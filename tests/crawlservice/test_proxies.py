@@ -153,7 +153,7 @@ def test_only_those_that_work_are_used(service: Frontier) -> None:
     assert [one.id for one in pooled()] == [rows[0].pk]
 
 
-def test_resealing_knows_them(service: Frontier, settings_with: Callable[..., None]) -> None:
+def test_proxies_are_resealed(service: Frontier, settings_with: Callable[..., None]) -> None:
     settings_with(SECRET_KEY="a" * 50)
     (row,) = add(LINE)
     ProxySource.objects.create(name="bought", sealed_place=seal("https://a.example/?key=1"))
@@ -426,7 +426,7 @@ def test_the_admin_enters_lists(as_role: Callable[[str], Client]) -> None:
 
 
 @pytest.mark.parametrize("role", ["viewer", "submitter", "operator"])
-def test_others_do_not_change_them(as_role: Callable[[str], Client], role: str) -> None:
+def test_other_roles_do_not_change_proxies(as_role: Callable[[str], Client], role: str) -> None:
     add(LINE)
     client = as_role(role)
     assert client.get(f"{LIST}add/").status_code == 403

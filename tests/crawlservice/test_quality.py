@@ -404,7 +404,7 @@ def test_the_page_of_a_task(bad_run: Task) -> None:
     assert not deviation.open_findings().exists()
 
 
-def test_who_may_accept(bad_run: Task) -> None:
+def test_a_viewer_may_not_accept_findings(bad_run: Task) -> None:
     answer = log_in_as("viewer").post(f"/admin/crawlservice/task/{bad_run.pk}/accept/")
     assert answer.status_code == 403
 

@@ -216,7 +216,7 @@ def test_faults_are_found_at_once(fault: dict[str, Any], expected: str) -> None:
     assert expected in names(found)
 
 
-def test_what_is_not_there_at_all() -> None:
+def test_a_field_that_is_always_missing_is_found() -> None:
     run = RunStats()
     for n in range(30):
         data = item(n)

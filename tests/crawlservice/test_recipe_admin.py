@@ -185,7 +185,7 @@ def test_mistakes_are_shown_where_they_are(
 
 
 @pytest.mark.parametrize("role", ["viewer", "submitter"])
-def test_others_only_look(as_role: Callable[[str], Client], operator: Client, role: str) -> None:
+def test_other_roles_view(as_role: Callable[[str], Client], operator: Client, role: str) -> None:
     operator.post(f"{LIST}add/", new())
     pk = Recipe.objects.get().pk
     client = as_role(role)

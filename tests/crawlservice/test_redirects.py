@@ -92,7 +92,7 @@ def test_the_record_of_a_failed_request_is_that_of_its_beginning() -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_the_api_tells_them(ended_task: Task, add_page: Callable[..., Page]) -> None:
+def test_the_api_lists_redirects(ended_task: Task, add_page: Callable[..., Page]) -> None:
     add_page(ended_task, b"moved", redirects=[[301, "http://b.example/"]])
     api = program(person("viewer"), "read")
     rows = api.get(f"tasks/{ended_task.pk}/pages").json()["pages"]

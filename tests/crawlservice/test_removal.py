@@ -101,14 +101,14 @@ def test_old_tasks_go_with_all_that_they_brought(make: Make) -> None:
     }  # fmt: skip
 
 
-def test_only_those_of_a_spider(make: Make) -> None:
+def test_only_tasks_of_a_spider_are_removed(make: Make) -> None:
     make(31, "shop")
     other = make(31, "site")
     prune("--tasks-older-than", 30, "--spider", "shop", "--yes")
     assert left() == [other.pk]
 
 
-def test_only_those_that_are_named(make: Make) -> None:
+def test_only_named_tasks_are_removed(make: Make) -> None:
     one, other, open_one = make(2), make(31), make(2, state="running", finished_at=None)
     text = prune("--task", one.pk, open_one.pk, "--yes")
     assert "1 tasks, 4 pages, 3 items: tasks that ended before" in text

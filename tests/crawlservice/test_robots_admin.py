@@ -76,7 +76,7 @@ def test_one_file(files: list[RobotsFile], as_role: Callable[[str], Client]) -> 
 
 
 @pytest.mark.parametrize(("role", "may"), [("submitter", False), ("operator", True)])
-def test_who_may_forget(
+def test_rights_to_forget_a_robots_txt(
     files: list[RobotsFile],
     published: Frontier,
     as_role: Callable[[str], Client],

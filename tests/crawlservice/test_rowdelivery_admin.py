@@ -64,5 +64,5 @@ def test_a_refused_page_is_sent_again_or_dropped(refused: RowDelivery, ended_tas
 
 
 @pytest.mark.parametrize("role", ["viewer", "submitter"])
-def test_others_do_not_see_them(refused: RowDelivery, role: str) -> None:
+def test_other_roles_do_not_see_deliveries(refused: RowDelivery, role: str) -> None:
     assert log_in_as(role).get(LIST).status_code == 403

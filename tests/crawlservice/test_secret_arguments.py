@@ -381,7 +381,7 @@ def test_runs_with_other_secrets_count_as_the_same(orders: SpiderInfo) -> None:
         ({}, "needs the argument 'token': a secret text"),
     ],
 )
-def test_what_is_refused(orders: SpiderInfo, given: dict[str, Any], message: str) -> None:
+def test_wrong_secrets_are_refused(orders: SpiderInfo, given: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         check(orders, {"city": "Ulm", **given}, from_text=False)
 

@@ -159,7 +159,7 @@ def test_operators_disable_and_enable_it_there(published: Frontier) -> None:
 
 
 @pytest.mark.parametrize("role", ["viewer", "submitter"])
-def test_others_cannot(published: Frontier, role: str) -> None:
+def test_other_roles_cannot_disable_a_spider(published: Frontier, role: str) -> None:
     client = log_in_as(role)
     assert "cf-disable" not in get(client, "/admin/spiders/shop")
     sent = client.post("/admin/spiders/shop", {"verb": "disable", "reason": "no"})

@@ -154,7 +154,7 @@ def test_the_audit_compares(task: Task, add_page: Callable[..., Page]) -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_they_go_with_their_task(task: Task) -> None:
+def test_stats_are_deleted_with_their_task(task: Task) -> None:
     DjangoLedger().commit([counted(task, "a", {"seen": 1})])
     Task.objects.filter(pk=task.pk).update(state="finished", na=1, nf=1)
     assert [*remove(Task.objects.filter(pk=task.pk))]

@@ -158,7 +158,7 @@ postgres_only = pytest.mark.parametrize(
         ("statement_timeout = '50ms'", "SHARE", "statement timeout"),
     ],
 )
-def test_what_passes_is_not_refused(
+def test_a_passing_lock_refuses_no_page(
     task: Task, orm: str, setting: str, lock: str, reason: str
 ) -> None:
     ledger, one = DjangoLedger(), outcome(task, "a", 2)

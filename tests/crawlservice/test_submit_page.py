@@ -60,7 +60,7 @@ def test_each_argument_has_the_field_of_its_type(admin: Client) -> None:
     assert "a whole number, at least 1, at most 9" in page
 
 
-def test_what_is_left_as_it_was_is_not_given(admin: Client) -> None:
+def test_unchanged_defaults_are_not_submitted(admin: Client) -> None:
     page = send(admin, site="x")
     task = Task.objects.get()
     assert "Submitted: typed #" in page

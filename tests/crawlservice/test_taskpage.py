@@ -176,7 +176,7 @@ def test_what_failed_is_retried_from_the_page_and_from_the_dead_letters(
         ("operator", False, True),
     ],
 )
-def test_who_may_steer(published: Frontier, role: str, own: bool, may: bool) -> None:
+def test_rights_to_steer_a_task(published: Frontier, role: str, own: bool, may: bool) -> None:
     client, user = login_as(role)
     task = submit("shop", {"city": "Ulm"}, user=user if own else None)
     assert ("Pause" in buttons(look(client, task))) == may

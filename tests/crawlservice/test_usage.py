@@ -46,7 +46,7 @@ def test_rows_have_the_usage_of_their_pages() -> None:
 
 
 @pytest.mark.usefixtures("service")
-def test_the_api_tells_it(ended_task: Task, add_page: Callable[..., Page]) -> None:
+def test_the_api_shows_the_declared_use(ended_task: Task, add_page: Callable[..., Page]) -> None:
     add_page(ended_task, b"denied", usage=DENIED)
     api = program(person("viewer"), "read")
     rows = api.get(f"tasks/{ended_task.pk}/pages").json()["pages"]

@@ -139,7 +139,7 @@ def test_a_server_that_cannot_be_asked_is_not_waited_for(ask: Ask, proxy: Proxy)
             answer.result(30)
 
 
-def test_its_thread_ends_with_it() -> None:
+def test_the_thread_ends_with_the_watchdog() -> None:
     with Watchdog(LIMIT):
         assert "watchdog" in {thread.name for thread in threading.enumerate()}
     assert "watchdog" not in {thread.name for thread in threading.enumerate()}

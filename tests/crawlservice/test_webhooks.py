@@ -181,7 +181,7 @@ def test_two_that_believe_they_lead_hand_out_once(hook: Hook, ended_task: Task) 
         (0, 1, 0, "cancelling", "cancelled"),
     ],
 )
-def test_what_kind_of_end_it_was(
+def test_the_kind_of_the_end_is_in_the_event(
     published: Frontier,
     add_page: Callable[..., Page],
     nf: int,

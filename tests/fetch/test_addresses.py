@@ -45,7 +45,7 @@ from crawlframe.fetch.names.address_guard import AddressGuard
         "localhost",
     ],
 )
-def test_refused(address: str) -> None:
+def test_private_addresses_are_refused(address: str) -> None:
     assert not AddressGuard().allows(address)
 
 

@@ -65,7 +65,7 @@ def test_a_node_may_have_none() -> None:
         Settings.from_env({"CRAWLFRAME_BROWSER_PAGES": "-1"})
 
 
-def test_they_are_those_of_the_node() -> None:
+def test_settings_of_the_browser_come_from_the_node() -> None:
     node = Settings(allow_private=LOOPBACK, browser="x", browser_pages=3, browser_memory=500)
     given = HostSettings.of(node)
     assert given.networks == LOOPBACK

@@ -110,7 +110,7 @@ def test_a_page_that_is_kept_ends_with_its_renderer(before: bool) -> None:
     asyncio.run(main())
 
 
-def test_one_is_kept_for_a_time() -> None:
+def test_a_held_page_is_kept_for_a_time() -> None:
     async def main() -> None:
         visit = Ran(hold=0.01)
         await visit.run()

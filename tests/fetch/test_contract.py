@@ -224,7 +224,7 @@ def test_keep_alive_uses_one_connection(client: Client, site: Site) -> None:
     assert (len(site.seen), site.connections) == (20, connections)
 
 
-def test_what_is_sent_is_reported(client: Client, site: Site) -> None:
+def test_the_time_of_sending_is_reported(client: Client, site: Site) -> None:
     site.answer("/", b"ok")
     sent: list[bool] = []
 
@@ -560,7 +560,7 @@ def test_reset_connection(client: Client, site: Site) -> None:
     refuses(client, ConnectionLost, f"{site.url}/")
 
 
-def test_nobody_listens(client: Client) -> None:
+def test_a_port_without_a_listener(client: Client) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         port = listener.getsockname()[1]
     refuses(client, ConnectError, f"http://127.0.0.1:{port}/")

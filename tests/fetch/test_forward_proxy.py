@@ -139,7 +139,7 @@ def test_a_tunnel(site: Site) -> None:
         ("content-autofill.googleapis.com", ConnectError),
     ],
 )
-def test_what_is_refused(site: Site, host: str, kind: type, tunnel: bool) -> None:
+def test_forbidden_hosts_get_502(site: Site, host: str, kind: type, tunnel: bool) -> None:
     async def job(proxy: ForwardProxy, streams: Streams) -> None:
         head, _ = await ask(streams, connect(site, host) if tunnel else get(site, "/", host))
         assert head.startswith("HTTP/1.1 502 ")

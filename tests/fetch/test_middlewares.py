@@ -226,7 +226,7 @@ def changing(**changes: Any) -> Any:
         {"meta": {"more": 1}},
     ],
 )
-def test_what_is_sent_can_be_changed(changes: dict[str, Any]) -> None:
+def test_a_middleware_can_change_the_request(changes: dict[str, Any]) -> None:
     download = Download()
     fetch([changing(**changes)], download)
     sent = download.asked[0]

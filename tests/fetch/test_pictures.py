@@ -36,7 +36,7 @@ def outcome(verdict: Verdict, *given: Picture) -> Outcome:
         (Verdict.PARK, []),
     ],
 )
-def test_those_of_its_verdict_are_kept(tmp_path: Path, verdict: Verdict, kinds: list[str]) -> None:
+def test_the_verdict_decides(tmp_path: Path, verdict: Verdict, kinds: list[str]) -> None:
     store = PictureStore(Settings(files=str(tmp_path)))
     given = [Picture(kind, kind.encode()) for kind in ("screenshot", "pdf", "failure")]
     kept = asyncio.run(store.keep(outcome(verdict, *given))).results.pictures
@@ -47,7 +47,7 @@ def test_those_of_its_verdict_are_kept(tmp_path: Path, verdict: Verdict, kinds: 
         assert one.data == b""
 
 
-def test_a_large_one_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_picture_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pictures, "MAX_SIZE", 10)
     store = PictureStore(Settings(files=str(tmp_path)))
     given = outcome(Verdict.DONE, Picture("pdf", b"x" * 11), Picture("screenshot", b"x" * 10))
@@ -68,7 +68,7 @@ def test_a_store_that_fails_costs_the_picture_and_not_the_page(
     assert "the screenshot of https://shop.example/ is not kept: no space left" in caplog.text
 
 
-def test_what_was_taken_of_a_page() -> None:
+def test_pictures_of_responses_and_errors() -> None:
     request = Request(URL, downloader="browser")
     response = RenderedResponse(URL, 200, {}, b"", request)
     response.rendered = Rendered(screenshot=b"s", picture=b"f")

@@ -53,7 +53,7 @@ def test_what_nothing_identifies_is_dropped(spool: Spool) -> None:
 
 
 @pytest.mark.parametrize("note", [b"", b"{", b"[]", b'{"url": "http://files.example/b"}'])
-def test_what_is_not_known_begins_anew(spool: Spool, note: bytes) -> None:
+def test_a_file_with_an_unreadable_note_starts_anew(spool: Spool, note: bytes) -> None:
     begin(spool)
     (spool.directory / "a.json").write_bytes(note)
     partial = spool.open("a", URL)

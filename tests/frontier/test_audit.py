@@ -270,7 +270,7 @@ def test_counters_are_compared_even_when_there_is_too_much_to_walk(
     assert broken.frontier.audit() != []
 
 
-def test_what_it_does_not_name(broken: Broken) -> None:
+def test_unusual_but_sound_states_are_not_reported(broken: Broken) -> None:
     """States that are unusual and sound."""
     counters = {"ne": 3, "cancelled": 2, "excluded": 1, "na": 7}
     broken.redis.hset(broken.key("TASK", 1), mapping=counters)

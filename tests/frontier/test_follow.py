@@ -36,7 +36,7 @@ def test_what_the_task_has_admitted_is_not_fetched(opened: Bench) -> None:
     assert follow(opened, "a", "t") == 0
 
 
-def test_one_of_two_goes_there(opened: Bench) -> None:
+def test_one_of_two_redirects_to_a_page_is_followed(opened: Bench) -> None:
     assert follow(opened, "a", "t") == 0
     time.sleep(0.02)
     assert follow(opened, "b", "t") >= 20

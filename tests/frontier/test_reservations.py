@@ -23,7 +23,7 @@ def test_one_request_has_a_page(bench):
     assert take(bench, OTHER, YOURS) == {YOURS: 0}
 
 
-def test_it_gives_it_back(bench):
+def test_a_holder_releases_its_reservation(bench):
     take(bench)
     take(bench, rid=YOURS, lasts=0)  # a request without it cannot
     assert take(bench, rid=YOURS)[YOURS] > 0
@@ -31,7 +31,7 @@ def test_it_gives_it_back(bench):
     assert take(bench, rid=YOURS) == {YOURS: 0}
 
 
-def test_it_lapses(bench):
+def test_a_reservation_lapses(bench):
     take(bench, lasts=20)
     time.sleep(0.1)
     assert take(bench, rid=YOURS) == {YOURS: 0}

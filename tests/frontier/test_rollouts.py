@@ -103,7 +103,7 @@ def test_fields_of_a_later_release_do_no_harm(rollouts: Rollouts, store: Partiti
         (Rollout(NEW, "main", ("beta",), id=2), False),
     ],
 )
-def test_whom_it_concerns(rollout: Rollout | None, expected: bool) -> None:
+def test_nodes_that_a_rollout_concerns(rollout: Rollout | None, expected: bool) -> None:
     assert concerns(rollout, "alpha", "main", 1) is expected
 
 

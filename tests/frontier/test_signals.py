@@ -490,7 +490,7 @@ def test_nothing_is_claimed_until_it_was_sent(bench: Bench) -> None:
     assert len(bench.claim()) == 1
 
 
-def test_the_end_of_another_one_says_nothing_of_it(bench: Bench) -> None:
+def test_the_end_of_another_fetch_says_nothing_of_an_unsent_one(bench: Bench) -> None:
     bench.frontier.open_task(1, TaskLimits(delay=100, concurrency=5), bench.requests(5))
     (one,) = bench.claim()
     time.sleep(0.11)

@@ -73,5 +73,5 @@ def test_the_first_public_host_is_warned_of_once() -> None:
 
 
 @pytest.mark.parametrize("agent", [default_user_agent(PAGE), "Ours/1"])
-def test_who_is_named_is_not_warned_of(agent: str) -> None:
+def test_an_agent_with_a_contact_makes_no_warning(agent: str) -> None:
     assert Introduction(agent).missing_for(["www.shop.org"]) == ""

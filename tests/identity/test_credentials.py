@@ -91,7 +91,7 @@ def test_what_is_no_host_is_refused(wrong: str) -> None:
         ("digest", "u", "a\nb", "secret"), ("digest", "u\n", "s", "user"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_sent_is_refused(scheme: str, user: str, secret: str, field: str) -> None:
+def test_unsendable_text_is_refused(scheme: str, user: str, secret: str, field: str) -> None:
     with pytest.raises(BadCredential) as refused:
         check_credential("a.org", scheme, user, secret)
     assert refused.value.field == field

@@ -158,7 +158,7 @@ def test_an_independent_verifier_accepts_all(now: float, count: int) -> None:
         {"nonce": "bm9uY2U="},
     ],
 )
-def test_it_refuses_what_was_altered(now: float, change: dict[str, Any]) -> None:
+def test_altered_messages_are_refused(now: float, change: dict[str, Any]) -> None:
     headers = dict(Signer(AGENT, [RFC_KEY]).sign("www.shop.org", now, "AAAA"))
     url = change.pop("url", "https://www.shop.org/")
     if "created" in change:

@@ -73,7 +73,7 @@ def test_nor_is_ours_of_a_worker_that_stood_still(worker: Child) -> None:
     assert blamed(worker, KILLED, lack_of_memory=False) == {A, B, C}
 
 
-def test_nobody_when_it_did_not_leave_in_time(worker: Child, marks: RunningMarks) -> None:
+def test_a_dismissed_worker_blames_no_request(worker: Child, marks: RunningMarks) -> None:
     """A reload or a stop is not the fault of a callback that takes long."""
     marks.write(0, LOOP, A)
     worker.dismissed = True

@@ -49,7 +49,7 @@ def test_first_come_first_served_and_the_cancelled_are_passed_over() -> None:
     assert asyncio.run(main()) == [n for n in range(MANY) if n not in cancelled]
 
 
-def test_nobody_waits_for_nothing() -> None:
+def test_without_waiting_callbacks_a_slot_is_free_at_once() -> None:
     async def main() -> None:
         throttle = CallbackThrottle()
         for _ in range(MANY):

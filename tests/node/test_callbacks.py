@@ -68,7 +68,7 @@ def where() -> list[str]:
     ],
 )
 @pytest.mark.parametrize("computes", [None, False, True])
-def test_everything_is_taken(
+def test_results_of_every_kind_of_callback_are_taken(
     function: Callable[[], Any], taken: list[Any], computes: bool | None
 ) -> None:
     async def main() -> Desk:

@@ -415,7 +415,7 @@ def test_code_that_changes_all_the_time_is_refused(live: Node) -> None:
     assert live.code_reload.state.problem == f"shop.py changed, {MAX_CHANGES} times in a row"
 
 
-def test_without_anything_else_it_is_taken_as_it_is(node: Node) -> None:
+def test_without_a_live_version_unsteady_code_is_taken(node: Node) -> None:
     node.tick(workers=0)
     for number in range(MAX_CHANGES):
         assert not node.trial.tolerant
@@ -547,7 +547,7 @@ def test_what_is_not_what_was_asked_for_is_loaded_again(
     assert live.live == "3"
 
 
-def test_what_is_not_asked_for_ends(live: Node) -> None:
+def test_a_preloaded_version_that_is_dropped_ends(live: Node) -> None:
     live.code_reload.preload(live.now)
     live.says(loaded("2"))
     live.code_reload.drop_preload()

@@ -75,7 +75,7 @@ def test_a_pull_goes_to_a_revision_and_not_further(
     assert follower.pull(middle) == Pulled(middle, "")
 
 
-def test_back_only_when_it_is_said(
+def test_an_older_revision_needs_an_explicit_order(
     author: Repository, node: Repository, follower: Follower
 ) -> None:
     first = author.head

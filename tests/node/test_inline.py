@@ -229,7 +229,7 @@ def test_each_redirect_pays_for_its_host() -> None:
     asyncio.run(run())
 
 
-def test_what_the_host_says_is_told() -> None:
+def test_a_refusal_of_the_host_is_signalled() -> None:
     async def run() -> None:
         worker = Worker(Fetches, {INSIDE: 429})
         assert items(await worker.run())[0]["status"] == 429

@@ -31,7 +31,7 @@ def install(folder: Path, version: str = "1.0", record: bool = True) -> Path:
     return meta
 
 
-def test_a_complete_one(tmp_path: Path) -> None:
+def test_a_complete_installation_lacks_nothing(tmp_path: Path) -> None:
     install(tmp_path)
     assert Installation(tmp_path, "crawlframe").known
     assert Installation(tmp_path, "crawlframe").missing() == ""

@@ -62,7 +62,7 @@ def claim(*requests: Claimed) -> Claim:
     return Claim(-1, [*requests], {7: TaskView("running", 0)})
 
 
-def test_only_those_that_are_blamed_are_taken_in(queue: Isolation) -> None:
+def test_only_blamed_requests_are_isolated(queue: Isolation) -> None:
     innocent, suspect, poison = request(1, 0), request(2), request(3, 2)
     assert queue.take(claim(innocent, suspect, poison), NOW) == [innocent, poison]
     assert queue.held == {suspect.rid}

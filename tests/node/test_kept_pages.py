@@ -117,7 +117,7 @@ def test_who_gives_up_leaves_the_page_to_others() -> None:
     assert run(store, use).number == 5
 
 
-def test_what_is_given_back_is_what_was_taken() -> None:
+def test_returned_memory_equals_the_memory_taken() -> None:
     store = Store()
 
     async def together(pages: StoredKeptPages) -> int:

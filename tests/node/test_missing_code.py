@@ -78,7 +78,7 @@ def test_it_is_parked_by_the_version_that_lacks_the_class() -> None:
     assert "test_missing_code.Hovel of a value in cb_kwargs or meta is missing" in outcome.reason
 
 
-def test_it_can_be_cancelled() -> None:
+def test_a_request_with_missing_code_can_be_cancelled() -> None:
     outcome = run(encoded(), "cancelling")
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "cancelled")
     assert (outcome.url, outcome.callback, outcome.depth) == (URL, "page", 2)

@@ -110,7 +110,7 @@ def test_a_page_whose_callback_failed_is_not_remembered(store: Store) -> None:
     assert len(run(Dropping, store, "/b")[0].results.items) == 1
 
 
-def test_the_text_can_be_another_one(store: Store) -> None:
+def test_a_spider_can_choose_the_compared_text(store: Store) -> None:
     class Own(Dropping):
         def near_text(self, response: Response) -> str:
             return " ".join(f"{response.url[-1]}{n}" for n in range(100))

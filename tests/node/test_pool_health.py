@@ -42,7 +42,7 @@ def pool() -> Iterator[list[Child]]:
             end.close()
 
 
-def test_what_it_promises(health: PoolHealth, pool: list[Child]) -> None:
+def test_a_healthy_pool_promises_its_lease_and_beat(health: PoolHealth, pool: list[Child]) -> None:
     told = health.snapshot(pool, NOW)
     assert (told.lease, told.beat) == (15, 3)
     assert (told.missing, told.deaths, told.waits) == (0, 0, "")

@@ -65,7 +65,7 @@ def test_tasks_of_a_changed_recipe_are_opened_again() -> None:
     assert refreshed.forgotten == [1]
 
 
-def test_a_deleted_one_goes_on() -> None:
+def test_a_task_of_a_deleted_recipe_keeps_its_spider() -> None:
     refreshed = Refreshed()
     refreshed.tasks[1] = ("books", 1)
     refreshed.work()

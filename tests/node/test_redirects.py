@@ -491,7 +491,7 @@ def test_one_that_is_not_filtered_goes_anywhere(request_: Request) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_the_target_is_what_is_sent(method: str, status: int) -> None:
+def test_a_method_kept_by_a_redirect_makes_another_target(method: str, status: int) -> None:
     """A POST that becomes a GET leads to the page of a link, one that stays a POST does not."""
     frontier = Frontier(f"{A}/2")
     request = Request(f"{A}/1", method=method, body=b"x" if method == "POST" else None)

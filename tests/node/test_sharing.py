@@ -280,7 +280,7 @@ def test_a_page_that_may_be_somebodys_is_that_of_its_spider(case: dict[str, Any]
     assert key == asked.own != asked.key
 
 
-def test_other_pages_are_those_of_all() -> None:
+def test_pages_without_a_login_are_shared_by_all() -> None:
     key, asked = key_and_own()
     assert asked is not None
     assert key == asked.key != asked.own
@@ -332,7 +332,7 @@ def test_middlewares_do_not_fit() -> None:
         describe(type("Layered", (Shop,), {"middlewares": (Layer,)}))
 
 
-def test_what_is_kept_is_what_was_received() -> None:
+def test_the_received_body_is_kept_not_a_middlewares() -> None:
     layered = type("Layered", (Plain,), {"middlewares": (Layer,)})
     page = run(layered, Store()).results.page
     assert page is not None

@@ -46,7 +46,7 @@ def test_what_the_server_does_not_look_at(same: dict[str, Any]) -> None:
         {"downloader": "browser"},
     ],
 )
-def test_what_it_may_look_at(different: dict[str, Any]) -> None:
+def test_parts_that_change_the_key(different: dict[str, Any]) -> None:
     assert key(**different) != key()
 
 

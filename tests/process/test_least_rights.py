@@ -31,7 +31,7 @@ def limited(redis_client: Redis, redis_url: str) -> Iterator[str]:
     redis_client.execute_command("ACL DELUSER", "crawlframe")
 
 
-def test_it_is_documented() -> None:
+def test_the_rights_are_documented() -> None:
     text = (CHECKOUT / "docs" / "reference" / "operating.md").read_text()
     assert f"ACL SETUSER crawlframe on >PASSWORD {rights('cf')}" in " ".join(text.split())
 
@@ -70,6 +70,6 @@ def test_a_crawl_needs_no_more(
         "ACL LIST", "FUNCTION FLUSH", "SCRIPT FLUSH", "REPLICAOF NO ONE",
     ],
 )  # fmt: skip
-def test_it_may_nothing_else(limited: str, command: str) -> None:
+def test_other_commands_are_not_permitted(limited: str, command: str) -> None:
     with Redis.from_url(limited) as client, pytest.raises(NoPermissionError):
         client.execute_command(*command.split())

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.process
     ],
     ids=["some wait", "three compute"],
 )
-def test_the_others_go_on(
+def test_other_requests_continue_beside_slow_callbacks(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
     submit: Submit,

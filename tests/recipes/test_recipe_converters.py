@@ -104,7 +104,7 @@ def test_what_cannot_be_converted_is_left_out_and_told() -> None:
         ("text | html", "html must be the first converter"),
     ],
 )
-def test_refused(names: str, says: str) -> None:
+def test_wrong_converters_are_refused(names: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         read([names])
 
@@ -120,7 +120,7 @@ def test_a_bar_can_be_a_separator() -> None:
     assert made("split:| | list", "a|b") == ["a", "b"]
 
 
-def test_all_are_told() -> None:
+def test_every_converter_has_a_description() -> None:
     assert all(converter.told for converter in CONVERTERS.values())
 
 

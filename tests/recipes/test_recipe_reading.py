@@ -175,7 +175,7 @@ def test_mistakes_in_json() -> None:
         ({"settings": {"render": "auto"}, "expect": {"fields": {"a": 0.1}}}, "settings.render"),
     ],
 )  # fmt: skip
-def test_what_is_refused(data: dict[str, Any], says: str) -> None:
+def test_mistakes_in_recipes_are_refused(data: dict[str, Any], says: str) -> None:
     assert problem(**data).startswith(says)
 
 

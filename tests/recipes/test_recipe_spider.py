@@ -118,7 +118,7 @@ def test_a_regular_expression_that_backtracks_ends(
 
 
 @pytest.mark.parametrize("pattern", ENDLESS[:1])
-def test_which_one_it_was_is_said(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_pattern_is_named(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(converters, "SECONDS", 0.2)
     data = {"fields": {"it": {"css": "p", "regex": pattern}}}
     with pytest.raises(SpiderError, match=r"took longer than 0\.2 s") as refused:
@@ -249,7 +249,7 @@ def test_arguments_and_ranges_in_urls() -> None:
     assert kind.allowed_domains == ("shop.example",)
 
 
-def test_what_is_published() -> None:
+def test_arguments_and_settings_of_a_recipe_are_published() -> None:
     arguments = {
         "n": 3,
         "kind": {"choices": ["a", "b"]},

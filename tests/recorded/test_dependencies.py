@@ -89,7 +89,7 @@ def test_what_is_imported_in_a_function_counts(package: Package) -> None:
     assert package.changes("words.py", "A = 2\n") == {"shop", "news"}
 
 
-def test_what_cannot_be_told_is_everything(package: Package) -> None:
+def test_computed_imports_depend_on_all_modules(package: Package) -> None:
     package.spider("shop", "import importlib\ndef get(n):\n    return importlib.import_module(n)")
     package.spider("alone")
     package.write("other.py", "A = 1\n")

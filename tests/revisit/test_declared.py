@@ -24,7 +24,7 @@ def spider(policy: Any, base: type[Spider] = Spider, **more: Any) -> type[Spider
                                   "revisit": policy, **more})  # fmt: skip
 
 
-def test_it_is_published() -> None:
+def test_a_policy_is_published() -> None:
     info = describe(spider(Revisit(budget=500, host_budget=100, ignore=".ad", key="sku")))
     assert info.revisit["*"].budget == 500
     assert info.revisit["*"].ignore == (".ad",)
@@ -80,7 +80,7 @@ def test_a_method_compares() -> None:
         ({"every": "1d", "errors": 1}, "give True or False"),
     ],
 )
-def test_what_is_refused(given: dict[str, Any], words: str) -> None:
+def test_wrong_policies_are_refused(given: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=r"^revisit: ") as caught:
         Revisit(**given)
     assert words in str(caught.value)

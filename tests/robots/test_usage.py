@@ -173,7 +173,7 @@ def test_content_signals_of_robots_txt(text: str, expected: str) -> None:
         assert rules.allows("http://a.example/x")
 
 
-def test_what_says_nothing_is_none() -> None:
+def test_a_page_without_a_declaration_has_none() -> None:
     assert usage_of() is None
     assert usage_of(HTML, body=b"<title>robots</title><p class=robots>robots") is None
     assert usage_of(("X-Robots-Tag", "googlebot: noindex")) is None

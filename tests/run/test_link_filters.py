@@ -134,7 +134,7 @@ def test_how_reasons_are_counted(reason: str, duplicates: int, counted: dict[str
         (SpiderFollow(lambda request, response: "x"), {}, SpiderError, "follow returned str 'x'"),  # type: ignore[arg-type,return-value]
     ],
 )
-def test_what_is_refused_with_an_error(
+def test_wrong_results_of_filters_are_errors(
     one: LinkFilter, more: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):

@@ -216,7 +216,7 @@ WHEN, PREFIX = datetime.date(2026, 1, 1), "http://a.example/"
 
 
 @pytest.mark.parametrize("kind", CLEAN)
-def test_what_keeps_nothing_pays_nothing(project: Project, kind: str) -> None:
+def test_a_spider_without_state_has_no_limits(project: Project, kind: str) -> None:
     spider = project(CLEAN[kind])
     assert spider.scrapy_state == []
     assert (spider.workers, spider._own_process) == (None, False)

@@ -15,9 +15,9 @@ for source in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL |
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("test_")])
-def test_it_passes(name: str) -> None:
+def test_each_test_of_the_page_passes(name: str) -> None:
     NAMES[name]()
 
 
-def test_there_are_some() -> None:
+def test_the_page_has_seven_tests() -> None:
     assert len([name for name in NAMES if name.startswith("test_")]) == 7

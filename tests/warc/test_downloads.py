@@ -111,7 +111,7 @@ def test_the_index_names_each_record(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("kind", [warc_of, wacz_of])
-def test_it_is_streamed(kind: object) -> None:
+def test_downloads_are_streamed(kind: object) -> None:
     """The first part does not wait for the rest."""
     made = 0
 

@@ -24,7 +24,7 @@ CLOCKS = (
 @pytest.mark.parametrize(
     ("world", "tests"), [("background", CTRL_C), ("abroad", CLOCKS), ("west", CLOCKS)]
 )
-def test_it_passes_in(world: str, tests: tuple[str, ...]) -> None:
+def test_tests_pass_in_each_world(world: str, tests: tuple[str, ...]) -> None:
     assert run(WORLDS[world], ["-n0", "-q", "-p", "no:cacheprovider", *tests]) == 0
 
 

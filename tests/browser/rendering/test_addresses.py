@@ -204,7 +204,7 @@ DIRECT = ["{t}", "2130706434", "0x7f000002", "0177.0.0.2", "127.2", "[::ffff:7f0
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("place", DIRECT)
-def test_what_is_asked_for(
+def test_a_forbidden_address_is_not_asked(
     hosts: list[Host], forbidden: Forbidden, scheme: str, place: str
 ) -> None:
     url = f"{scheme}://{place.format(t=THERE)}:{forbidden.port}/"
