@@ -134,7 +134,7 @@ class DjangoServices(Services):
 
     @contextmanager
     def _database(self) -> Iterator[None]:
-        """For the master, which forks: leaves neither a thread nor a connection."""
+        """A database for the master, which forks: leaves neither a thread nor a connection."""
         try:
             with self._watch():
                 yield

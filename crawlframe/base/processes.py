@@ -10,7 +10,7 @@ import psutil
 
 
 def place() -> str:
-    """Where a pid of this process is valid: boot and process namespace."""
+    """Boot and process namespace, within which a pid of this process is valid."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"

@@ -218,7 +218,7 @@ class Bytecode:
 
 
 class LoadTimeout(BaseException):
-    """Not an Exception, so that ``except Exception`` in a module does not swallow it."""
+    """A load took too long. No Exception, so that ``except Exception`` does not swallow it."""
 
 
 def within(seconds: float | None, what: Callable[[], Result]) -> Result:

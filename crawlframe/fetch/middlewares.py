@@ -78,7 +78,7 @@ class Middlewares:
 
     @property
     def threads(self) -> ThreadPoolExecutor:
-        """For layers that are not coroutines."""
+        """Threads for layers that are not coroutines."""
         if self._pool is None:
             self._pool = _threads()
         return self._pool

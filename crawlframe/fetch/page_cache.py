@@ -187,6 +187,6 @@ class PageCache:
 
 
 def _key(request: Request) -> bytes:
-    """By its fingerprint, and by its session: pages of different users differ."""
+    """A key of the fingerprint and the session: pages of different users differ."""
     name = b"%s\0%s" % (request.fingerprint(), (request.options.session or "").encode())
     return hashlib.blake2b(name, digest_size=20).digest()

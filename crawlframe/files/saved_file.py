@@ -11,7 +11,7 @@ from crawlframe.errors import StoreError
 
 
 class FileRoom(Protocol):
-    """Where the files of a response are."""
+    """The directory of the files of a response."""
 
     def open(self, sha256: str) -> BinaryIO: ...
 

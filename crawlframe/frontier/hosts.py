@@ -97,9 +97,9 @@ class Hosts:
         return found
 
     def waiting(self, names: Collection[str], paused: Iterable[int]) -> set[str] | None:
-        """Which of these hosts have requests that are not ready: delayed, parked or in progress, or
-        of the ``paused`` tasks. ``states`` does not count those. None: there are too many to look
-        at."""
+        """The hosts, among these, with requests that are not ready: delayed, parked or in progress,
+        or of the ``paused`` tasks. ``states`` does not count those. None: there are too many to
+        look at."""
         paused = [*paused]
         found: set[str] = set()
         for keys in self._store.keys:
@@ -304,7 +304,7 @@ class Hosts:
         self._store.redis.incr(self._store.keys[0]("FORGOTTEN"))
 
     def robots_forgotten(self) -> int:
-        """How often ``forget_robots`` was called."""
+        """The number of calls of ``forget_robots``."""
         value = self._store.redis.get(self._store.keys[0]("FORGOTTEN")) or b""
         return int(value) if value.isdigit() else 0
 

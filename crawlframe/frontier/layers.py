@@ -36,7 +36,7 @@ class Layers:
         self._rows = Rows(store)
 
     def reached(self, task: int) -> Reached:
-        """Where the task is."""
+        """The layer and depth that the task has reached."""
         layers: list[int | None] = []
         hidden = False
         for partition, keys in enumerate(self._store.keys):

@@ -50,8 +50,8 @@ class Permits:
     def ask_apart(
         self, host: str, token: bytes, lasts: int, patience: int, delay: int, concurrency: int
     ) -> Permit:
-        """For a fetch that belongs to no task and no node, with a delay in milliseconds of its own.
-        Limits of the host by robots.txt and operators count, too."""
+        """Asks for a fetch that belongs to no task and no node, with a delay in milliseconds of its
+        own. Limits of the host by robots.txt and operators count, too."""
         given, wait = self._run(
             host, NOBODY, "", host, token, lasts, patience, 0, "", delay, concurrency
         )

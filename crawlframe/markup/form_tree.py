@@ -84,7 +84,7 @@ class FormTree:
         return next((number for number in numbers if number is not None), None)
 
     def _open_forms(self) -> dict[int, int]:
-        """By the number of a tag, the form that is open there."""
+        """The open form by the number of a tag."""
         marks = {int(text): bool(quoted) for quoted, text in _IN_TREE.findall(self._page.tree.html)}
         opened: dict[int, int] = {}
         form, templates = None, 0

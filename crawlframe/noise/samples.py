@@ -22,7 +22,7 @@ MAX_FAMILIES = 20_000  # families
 
 
 class _Names:
-    """How many samples of a host each name of a query was in, of noise and of others."""
+    """The number of samples of a host with each name of a query, of noise and of others."""
 
     __slots__ = ("content", "noise")
 

@@ -23,7 +23,7 @@ class HeldBytes:
 
 
 class StoredBody(NamedTuple):
-    """Where a body is: the number of its segment, and the bytes of its record there."""
+    """The place of a body: the number of its segment, and the bytes of its record there."""
 
     segment: int
     offset: int

@@ -43,7 +43,7 @@ class ProxyPool(NamedTuple):
 
 
 class ProxyAddress(NamedTuple):
-    """Where a proxy is, without credentials."""
+    """The address of a proxy, without credentials."""
 
     scheme: str
     host: str

@@ -22,7 +22,7 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
 
 class Select(Part, frozen=True):
-    """Where something is on a page: exactly one of the three."""
+    """A place on a page: exactly one of the three."""
 
     css: str = ""
     xpath: str = ""

@@ -45,7 +45,7 @@ class RenderedResponse(Response):
         return page_of(self.url, self.held, rendered=True)
 
     def _join_all(self, links: list[str]) -> list[str | None]:
-        """For a link to a route of the page, such as ``#/topic/1``, the fragment is kept."""
+        """Joins links; a link to a route of the page, such as ``#/topic/1``, keeps its fragment."""
         new = [link for link in links if link not in self._joined and _ROUTE.search(link)]
         super()._join_all(links)
         for link in new:

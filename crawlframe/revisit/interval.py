@@ -24,7 +24,7 @@ def survival(belief: Belief, time: float) -> float:
 
 
 def fresh_time(belief: Belief, time: float) -> float:
-    """How long of this time the page is unchanged, on average."""
+    """The part of this time, on average, that the page is unchanged."""
     shape, unit = belief
     if abs(shape - 1) < 1e-6:
         return unit * math.log1p(time / unit)

@@ -51,7 +51,7 @@ class Trust(NamedTuple):
 
     @property
     def per_change(self) -> float:
-        """How often the sitemap states a change, per expected change."""
+        """The number of changes that the sitemap states, per expected change."""
         return (self.said + 1) / (self.expected + 2)
 
     @property

@@ -91,11 +91,11 @@ class LinkPage:
 
     @property
     def taken(self) -> int:
-        """How many of its links are followed."""
+        """The number of its links that are followed."""
         return self.before + len(self.outcome.results.follow_ups)
 
     def place(self, request: Request) -> str:
-        """Where a link waits. Raises BadRequest."""
+        """The host, with a route, at which a link waits. Raises BadRequest."""
         if self.route is None:
             return request.host
         return place_of(request.host, self.route(request))

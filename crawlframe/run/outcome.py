@@ -43,7 +43,7 @@ NO_ERRORS = EXCLUDED | {CANCELLED}  # reasons of rows that are not counted as er
 
 
 class Verdict(StrEnum):
-    """Where a request goes next."""
+    """The next place of a request."""
 
     DONE = "done"
     ERROR = "error"

@@ -226,6 +226,6 @@ async def _async(things: Iterable[Any]) -> AsyncIterator[Any]:
 
 
 def _defines(kind: type, name: str) -> int:
-    """How far from ``object`` the class is that defines it; -1 if none does."""
+    """The distance from ``object`` of the class that defines it; -1 if none does."""
     mro = kind.__mro__[::-1]
     return max((place for place, one in enumerate(mro) if name in vars(one)), default=-1)

@@ -37,7 +37,7 @@ class AddressSettings(SettingTable, frozen=True):
 
 
 class BrowserSettings(SettingTable, frozen=True):
-    """How a browser loads pages."""
+    """The way a browser loads pages."""
 
     # What is not loaded.
     block: tuple[Literal["images", "fonts", "media", "trackers"], ...] = (
@@ -71,7 +71,7 @@ class NearSettings(SettingTable, frozen=True):
 
 
 class ReuseSettings(SettingTable, frozen=True):
-    """Which kept pages spare fetches and callbacks."""
+    """The kept pages that spare fetches and callbacks."""
 
     PLAIN: ClassVar[str] = "max_age"
 
@@ -90,7 +90,7 @@ TABLES: dict[str, type[SettingTable]] = {
 
 
 def wrong_names(given: Mapping[str, Any], known: Iterable[str]) -> str:
-    """What is wrong with the names of settings and of their parts; "" if nothing."""
+    """Mistakes in the names of settings and of their parts; "" if there are none."""
     known = [*known]
     return misuse_in_settings(given, known) or misuse_in_settings(flat(given), by_part(known))
 

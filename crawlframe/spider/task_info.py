@@ -16,7 +16,7 @@ class TaskInfo(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """How a task ended, as passed to ``closed``. ``outcome``: "finished", "finished_with_errors",
+    """The end of a task, as passed to ``closed``. ``outcome``: "finished", "finished_with_errors",
     "failed" or "cancelled"; ``reason`` explains it in a sentence, or is "". ``errors`` excludes
     requests that were ``cancelled``, or ``excluded`` for politeness. ``stats`` and ``maxima`` are
     the counts of self.stats, by name."""

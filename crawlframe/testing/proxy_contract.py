@@ -216,7 +216,7 @@ class ContractProxy(ThreadingTCPServer):
         self._thread.join(30)
 
     def proxy(self, password: str = PASSWORD) -> ChosenProxy:
-        """This proxy, as an operator has entered it."""
+        """This proxy, as entered by an operator."""
         return ChosenProxy(1, "http", "127.0.0.1", self.server_address[1], USER, Secret(password))
 
     def handle_error(self, request: Any, client_address: Any) -> None:

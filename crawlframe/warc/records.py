@@ -41,7 +41,7 @@ _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
 class CapturePlace(NamedTuple):
-    """Where the record of a capture is: the name of its segment, and a range of bytes there."""
+    """The place of a capture's record: the name of its segment, and a range of bytes there."""
 
     segment: str
     offset: int

@@ -20,7 +20,7 @@ LOOK_SECONDS = 5.0  # seconds between two looks
 
 
 class AlertMonitor:
-    """Of one leader."""
+    """Alert conditions, evaluated by one leader."""
 
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier

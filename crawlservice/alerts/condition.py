@@ -41,8 +41,8 @@ class Alarm:
 
 @dataclass(frozen=True)
 class Unknown:
-    """It is unknown whether ``subject`` has the condition, so its open alert stays; None: whether
-    any other one has it."""
+    """It is unknown whether ``subject`` has the condition, so its open alert stays; None: of any
+    other subject."""
 
     subject: str | None = None
 

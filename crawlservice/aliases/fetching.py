@@ -76,7 +76,7 @@ class PoliteFetch:
         self._next: dict[str, float] = {}  # host -> time.monotonic()
 
     async def fetch(self, url: str) -> AliasPage:
-        """One at a time of a host."""
+        """Fetches a page, one at a time of a host."""
         host = host_of(url)
         if self.ordered.get(host, Ordered()).paused:
             return AliasPage(problem=f"{host} is paused")

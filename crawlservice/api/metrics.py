@@ -45,7 +45,7 @@ PROXIED = ("X-Forwarded-For", "X-Real-IP", "Forwarded", "Via")
 
 
 def metrics(request: HttpRequest) -> HttpResponse:
-    """For addresses in CRAWLFRAME_METRICS_ALLOW, and for tokens of scope read."""
+    """Metrics, for addresses in CRAWLFRAME_METRICS_ALLOW, and for tokens of scope read."""
     if not (_is_near(request) or _may_read(request)):
         return answer(401, "unauthorized", "send a token, or see CRAWLFRAME_METRICS_ALLOW")
     registry = CollectorRegistry()
@@ -205,7 +205,7 @@ def _of_redis() -> Iterator[Metric]:
 
 
 def _of_nodes(known: list[Node]) -> Iterator[Metric]:
-    """Of each node, the life that counts."""
+    """Metrics of nodes, by the life of each that counts."""
     ordered = sorted(known, key=lambda node: (node.counts, node.generation))
     lives = {node.node: node for node in ordered}.values()
     up = {node.node: node.state != nodes.OFFLINE for node in lives}

@@ -45,7 +45,7 @@ class PromptServer:
 
     @property
     def environment(self) -> dict[str, str]:
-        """For the node whose callbacks may stop."""
+        """The environment of the node whose callbacks may stop."""
         return {SOCKET: str(self._place / "prompt"), "CRAWLFRAME_DEADLINE": str(DAY)}
 
     def __enter__(self) -> PromptServer:

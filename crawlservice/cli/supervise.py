@@ -76,7 +76,7 @@ def options_of(words: Sequence[str]) -> dict[str, Any] | None:
 
 
 def code_of(settings: Settings) -> Code:
-    """Where the spiders and this framework are."""
+    """The places of the spiders and of this framework."""
     start = project.script() or Path(sys.argv[0]).absolute()
     return Code(find_package(settings.spiders) or start.parent / settings.spiders, start)
 

@@ -1,1 +1,1 @@
-"""Which settings are in force, and where each comes from."""
+"""Settings in force, and the source of each."""

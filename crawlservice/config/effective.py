@@ -104,7 +104,7 @@ def changed_of(task: Task) -> list[Effective]:
 
 
 def in_order(found: Iterable[Effective]) -> list[Effective]:
-    """By rank, the everyday ones first."""
+    """The settings by rank, the everyday ones first."""
     return sorted(found, key=lambda one: RANKS.index(one.rank))
 
 

@@ -48,7 +48,7 @@ class Failures:
             log.error("%s failed; the others continue: %s", what, text, exc_info=error)
 
     def lately(self) -> int:
-        """How many there were in the last FAILURES_WITHIN seconds."""
+        """The number of failures in the last FAILURES_WITHIN seconds."""
         with self._lock:
             return sum(len(times) for times, _ in self._lately().values())
 
@@ -69,7 +69,7 @@ failures = Failures()
 
 
 def text_of(error: Exception) -> str:
-    """Its type and message in one line, fit for a column of text."""
+    """Type and message of an error in one line, fit for a column of text."""
     text = " ".join(clean_text(str(error)).split())
     return f"{type(error).__name__}: {text}"[:MAX_MESSAGE].rstrip(": ")
 

@@ -28,7 +28,7 @@ class AppDatabases:
 
 
 def other_database(app_label: str) -> str | None:
-    """Its alias; None: the app has its tables in the default one."""
+    """Alias of an app's database; None: the app has its tables in the default one."""
     return routed_apps().get(app_label) if settings.APP_DATABASES else None
 
 

@@ -14,7 +14,7 @@ Watch: TypeAlias = "Watchdog | NoWatch"
 
 
 class NoWatch:
-    """For SQLite, which runs in the process itself and always answers."""
+    """No watch, for SQLite, which runs in the process itself and always answers."""
 
     waits = ""  # subject of the wait
 

@@ -64,7 +64,7 @@ class RowStream(OutboxThread):
         return 0.0 if _waiting(self._alias).exists() else IDLE_SECONDS
 
     def settle_failure(self, error: Exception) -> tuple[str, float]:
-        """With the first page that waits."""
+        """Puts off the first page that waits."""
         problem = refused_rows.reason_of(error)
         first = _waiting(self._alias).only("attempts").first()
         if first is None:
@@ -159,7 +159,7 @@ def _rows(*numbers: int) -> QuerySet[RowDelivery]:
 
 
 def databases() -> list[str]:
-    """Those for which rows wait. Raises django.db.Error."""
+    """Aliases of databases with waiting rows. Raises django.db.Error."""
     found: list[str] = []
     waiting = RowDelivery.objects.filter(refused=False).order_by("database", "pk")
     names = waiting.values_list("database", flat=True)

@@ -83,8 +83,8 @@ def change(row: Export, definition: Definition) -> bool:
 
 
 def edit(row: Export, definition: Definition) -> bool:
-    """As ``change``, by people. One that the file no longer names is theirs from then on, and goes
-    on. Raises FromFile, BadExport and SealError."""
+    """As ``change``, by people. An export that the file no longer names is theirs from then on, and
+    continues. Raises FromFile, BadExport and SealError."""
     with transaction.atomic():
         check_editable(Export.objects.select_for_update().get(pk=row.pk))
         theirs = Export.objects.filter(pk=row.pk, from_file=True)
@@ -154,7 +154,7 @@ def secrets_of(target: Target) -> Iterator[str]:
 
 
 def shown_target(target: Target) -> dict[str, Any]:
-    """Without secrets."""
+    """The target without its secrets."""
     shown = target.model_dump()
     for name in target.SECRETS:
         if name == "url":

@@ -158,7 +158,7 @@ class Exporter(OutboxThread):
 
 
 def redacted(error: Exception, secrets: Iterable[str]) -> str:
-    """In one line, without the secrets."""
+    """The message in one line, without the secrets."""
     text = " ".join(str(error).split()) or type(error).__name__
     if not isinstance(error, CrawlframeError):
         text = f"{type(error).__name__}: {text}"

@@ -57,7 +57,7 @@ class ExportsFile:
 
 
 def path_of(node: Settings) -> Path | None:
-    """Where the file is; None if there is none."""
+    """The path of the file; None if there is none."""
     package = find_package(node.spiders)
     path = package / NAME if package else None
     return path if path is not None and path.is_file() else None
@@ -190,7 +190,7 @@ def _fix(error: ErrorDetails, place: tuple[str | int, ...]) -> str:
 
 
 def _filled(value: Any, environment: Mapping[str, str]) -> Any:
-    """With variables in place of ${NAME}. Raises KeyError."""
+    """A value with variables in place of ${NAME}. Raises KeyError."""
     if isinstance(value, dict):
         return {name: _filled(one, environment) for name, one in value.items()}
     if isinstance(value, list):

@@ -60,7 +60,7 @@ class RowPart(NamedTuple):
 
 
 class Left(NamedTuple):
-    """How many rows an export has before it; ``more``: at least so many."""
+    """The number of rows before an export; ``more``: at least so many."""
 
     rows: int
     more: bool
@@ -105,7 +105,7 @@ def wanted_by(export: Export) -> QuerySet[Any]:
 
 
 def with_newest(exports: QuerySet[Export]) -> QuerySet[Export]:
-    """With the number of the newest row of their table, as ``newest``."""
+    """The exports with the number of the newest row of their table, as ``newest``."""
     newest = {
         what: Coalesce(Subquery(rows_of(what).order_by("-pk").values("pk")[:1]), 0)
         for what in Export.What

@@ -68,7 +68,7 @@ class Walk:
         self._after = 0
 
     def next(self) -> list[int]:
-        """At most ROWS numbers. Raises django.db.Error."""
+        """The next numbers, at most ROWS. Raises django.db.Error."""
         part = self._rows.filter(pk__gt=self._after)
         numbers = [*part.values_list("pk", flat=True)[:ROWS]]
         self._after = numbers[-1] if len(numbers) == ROWS else 0

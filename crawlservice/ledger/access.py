@@ -11,7 +11,7 @@ from crawlservice.proxies.pool import StoredProxies
 
 @with_named_errors
 class AccessRows(AccessLedger):
-    """On this thread's connection."""
+    """Rows about access of hosts, on this thread's connection."""
 
     def __init__(self) -> None:
         self._papers = StoredPapers()

@@ -12,7 +12,7 @@ from crawlservice.tasks.progress import log
 
 @with_named_errors
 class ActivityRows(ActivityLedger):
-    """On this thread's connection."""
+    """Rows about activity, on this thread's connection."""
 
     def add_host_stats(self, hosts: Mapping[str, HostStats]) -> None:
         host_stats.add(hosts)

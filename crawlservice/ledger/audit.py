@@ -94,7 +94,7 @@ def audit_group(
 
 
 def sizes(tasks: Collection[int] = ()) -> dict[int, int]:
-    """How many ledger rows each of these tasks has; without any, all tasks."""
+    """The number of ledger rows of each of these tasks; without any, all tasks."""
     rows = Page.objects.order_by().values_list("task_id").annotate(n=Count("pk"))
     known = Task.objects.order_by("pk")
     if tasks:

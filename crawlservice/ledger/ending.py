@@ -52,8 +52,8 @@ END = (
 
 
 def end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
-    """In the caller's transaction: ends the tasks whose rows are all in the ledger, apart from
-    ``strays`` rows of each. Returns the tasks that have ended. Raises django.db.Error."""
+    """Ends the tasks whose rows are all in the ledger, apart from ``strays`` rows of each, in the
+    caller's transaction. Returns the tasks that have ended. Raises django.db.Error."""
     origins = sources(tasks)
     # In order, so that two processes that end some of the same tasks cannot deadlock.
     locked = Task.objects.filter(pk__in={*tasks, *origins}).order_by("pk")
@@ -186,7 +186,7 @@ def _decided(task: Task, ending: Ending) -> tuple[Task.State, OutcomeDecision]:
 
 
 def summary_of(pk: int, counts: Counts) -> Summary | None:
-    """How a task ends that has only its last request left. Raises django.db.Error and
+    """The end of a task that has only its last request left. Raises django.db.Error and
     SealError."""
     task = Task.objects.filter(pk=pk).defer("seeds").annotate(clock=Now()).first()
     if task is None:

@@ -19,8 +19,8 @@ from crawlservice.watches.visits import Visits
 
 
 def participants() -> Participants:
-    """For the ledger of this thread. All processes have one order, so that they lock rows in one
-    order. A task is locked last, for it is shared by all its pages; budgets close tasks."""
+    """Participants of this thread's ledger, in the order in which all processes lock rows. A task is
+    locked last, for it is shared by all its pages; budgets close tasks."""
     place = archive()
     return Participants(
         (

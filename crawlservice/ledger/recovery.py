@@ -121,7 +121,7 @@ def uncounted(frontier: Frontier) -> str:
 
 
 def _rows(tasks: list[int]) -> Counter[int]:
-    """How many rows each task has in the ledger."""
+    """The number of rows of each task in the ledger."""
     found: Counter[int] = Counter()
     for some in chunks(tasks):
         pages = Page.objects.filter(task_id__in=some).order_by().values_list("task_id")

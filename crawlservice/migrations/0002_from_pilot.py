@@ -77,7 +77,7 @@ def refuse_older(names: Collection[str], tables: Collection[str]) -> None:
 
 
 def compress_again(apps: Any, alias: str) -> None:
-    """In batches: after an interruption, it continues."""
+    """Compresses in batches: after an interruption, it continues."""
     bodies = apps.get_model("crawlservice", "PageBody").objects.using(alias)
     dictionaries = apps.get_model("crawlservice", "PageDictionary").objects.using(alias)
     compressor = ZstdCompressor(level=LEVEL)

@@ -163,7 +163,7 @@ class AlertRule(models.Model):
 
 
 class AlertNotice(models.Model):
-    """That a rule has reported an alert. ``over``: it needs nothing more about it."""
+    """The fact that a rule has reported an alert. ``over``: it needs nothing more about it."""
 
     rule = models.ForeignKey(AlertRule, models.CASCADE, db_index=False)
     # Without a constraint: old alerts are deleted in batches, and their notices before them.
@@ -182,8 +182,8 @@ class AlertNotice(models.Model):
 
 
 class AlertReport(models.Model):
-    """That an alert was reported to a target, by whichever rule: further rules with the same target
-    do not repeat it. ``over``: that it is over was reported, too."""
+    """The fact that an alert was reported to a target, by any rule: further rules with the same
+    target do not repeat it. ``over``: its end was reported, too."""
 
     # Without constraints: an older process deletes targets and alerts without knowing this table.
     target = models.ForeignKey(AlertTarget, models.CASCADE, db_index=False, db_constraint=False)

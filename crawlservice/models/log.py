@@ -33,7 +33,7 @@ class LogLine(models.Model):
 
 
 class TaskLog(models.Model):
-    """How much of the log of a task is kept. Its row is locked while lines are added."""
+    """The kept part of a task's log. Its row is locked while lines are added."""
 
     task = task_key()
     lines = models.BigIntegerField(_("lines"))

@@ -174,7 +174,7 @@ def _dead(present: Iterable[Node]) -> Iterator[Node]:
 
 
 def unreadable() -> int:
-    """How many rows of Redis could not be read and were set aside. Raises RedisError and
+    """The number of unreadable rows of Redis that were set aside. Raises RedisError and
     CrawlframeError."""
     return len(frontier().rows.quarantined())
 

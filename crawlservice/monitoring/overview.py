@@ -130,7 +130,7 @@ def _nodes() -> tuple[list[Node] | None, int]:
 
 
 def _ended() -> list[Task]:
-    """By their events, which are in the order of the ends. Tasks that run again are left out."""
+    """Ended tasks in the order of their ends, by events. Tasks that run again are left out."""
     events = Event.objects.filter(outcome__in=Task.Outcome.values).order_by("-pk")
     numbers = [*dict.fromkeys(events.values_list("task", flat=True)[: 2 * MAX_ENDED])]
     found = Task.objects.defer("seeds", "arguments", "settings").in_bulk(numbers)

@@ -71,7 +71,7 @@ def difference(old: Sequence[Any], new: Sequence[Any], key: str = "") -> Differe
 
 
 def _by_key(items: Sequence[Any], key: str) -> dict[tuple[bool, Hashable], Data]:
-    """By key, and those without one by their place among them."""
+    """Items by key, and items without one by their place among these."""
     found: dict[tuple[bool, Hashable], Data] = {}
     places = 0
     for item in items:

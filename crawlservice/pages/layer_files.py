@@ -46,8 +46,7 @@ those of the first, or was stopped while it did. If none runs now, run it again.
 
 
 class Written(NamedTuple):
-    """How many pages and links were written, to how many files, and how many files of an earlier
-    run were removed."""
+    """The numbers of written pages, links and files, and of removed files of an earlier run."""
 
     pages: int
     links: int
@@ -181,7 +180,7 @@ def _page(row: Page, text: str | None) -> dict[str, Any]:
 
 
 def _state(row: Page) -> str:
-    """As the counts of a task name it. In the ledger, these are errors with a reason."""
+    """The state as a task counts it. In the ledger, these are errors with a reason."""
     if row.is_excluded:
         return "excluded"
     return "cancelled" if row.is_cancelled else row.state

@@ -106,7 +106,7 @@ def answer(order: str) -> Answer | None:
 
 
 def run(frontier: Frontier, settings: Settings, registry: Registry, version: str, id_: str) -> None:
-    """On a node: carries out an order, and answers. Raises redis.RedisError."""
+    """Carries out an order on a node, and answers. Raises redis.RedisError."""
     order = frontier.trials.read(id_)
     if order is None:
         return

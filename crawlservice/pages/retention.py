@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 
 class PageRetention:
-    """Of the leading steward. ``clock`` returns seconds; ``unused``: as UNUSED_SPAN."""
+    """Retention by the leading steward. ``clock`` returns seconds; ``unused``: as UNUSED_SPAN."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, unused: timedelta = UNUSED_SPAN
@@ -47,7 +47,7 @@ class PageRetention:
         return _delete(old.order_by("fetched_at")) == BATCH
 
     def _surplus(self) -> bool:
-        """Of each task and reason, those before the newest, unless all of its pages are kept."""
+        """Deletes all but the newest of each task and reason, unless the task keeps all pages."""
         keep = settings.KEEP_ERROR_PAGES
         all_kept = Task.objects.filter(pk=OuterRef("task"), settings__keep="all")
         failed = KeptPage.objects.exclude(reason="").filter(~Exists(all_kept)).order_by()

@@ -73,7 +73,7 @@ class NodeSegments(Work):
 
 
 class SegmentRetention:
-    """Of the leading steward. ``clock`` returns seconds."""
+    """Retention of segments by the leading steward. ``clock`` returns seconds."""
 
     def __init__(self, archive: Archive, clock: Callable[[], float] = time.monotonic) -> None:
         self._archive = archive

@@ -133,7 +133,7 @@ async def _problem_of(settings: Settings, downloader: Downloader, proxy: Usable)
 
 
 async def _address_of(settings: Settings, proxy: Usable) -> str | None:
-    """Where to connect to; None: nowhere, as a page has named it and it is no public place."""
+    """The address to connect to; None: a page has named the proxy, at no public place."""
     if proxy.trusted:
         return proxy.host
     guard, loop = AddressGuard(settings.allow_private), asyncio.get_running_loop()

@@ -147,8 +147,8 @@ def _start(pk: int) -> None:
 
 
 def begin(source: ProxySource) -> None:
-    """To be called before a new list is saved, or one that gets another spider: earlier tasks do
-    not count."""
+    """Marks where a new list starts, or one that gets another spider: earlier tasks do not count.
+    Called before it is saved."""
     source.judged = Task.objects.aggregate(last=Max("pk"))["last"] or 0
     source.run = 0
 

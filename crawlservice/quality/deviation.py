@@ -41,7 +41,7 @@ class Deviation(NamedTuple):
 def difference(
     key: Key, rule: MetricRule, norm: Norm, limits: Limits, value: float, since: float | None
 ) -> Deviation:
-    """That a metric is beyond its limits."""
+    """A deviation: a metric beyond its limits."""
     low, high = limits
     usual = norm.median
     if rule.unit != "share":
@@ -53,7 +53,7 @@ def difference(
 def text_difference(
     monitor: str, field: str, low: float, usual: float, seen: float, since: float | None = None
 ) -> Deviation:
-    """That the letters or words of a field are too different."""
+    """A deviation: letters or words of a field that are too different."""
     return Deviation("monitor", monitor, field, low=low, usual=usual, seen=seen, since=since)
 
 

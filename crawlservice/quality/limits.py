@@ -19,9 +19,9 @@ Limits = tuple[float | None, float | None]
 
 
 class MetricRule(NamedTuple):
-    """How a metric may differ. ``floor``: the least difference that matters, in shares or in
-    logarithms; of shares near 0 a half of the median. ``below``, ``above``: which side is wrong.
-    ``gone``: only if hardly anything is left. ``alike``: only with runs of the same arguments."""
+    """The permitted difference of a metric. ``floor``: the least difference that matters, in shares
+    or in logarithms; of shares near 0 a half of the median. ``below``, ``above``: which side is
+    wrong. ``gone``: only if almost none is left. ``alike``: only with equal arguments."""
 
     floor: float
     below: bool = False

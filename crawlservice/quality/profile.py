@@ -157,7 +157,7 @@ def merged(*contents: Content) -> Content:
 
 
 def section_of(url: str) -> str:
-    """Such as ``shop.example/books``: the host and the first part of the path, if others follow."""
+    """Host and first part of the path, if others follow, such as ``shop.example/books``."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

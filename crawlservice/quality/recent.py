@@ -38,7 +38,7 @@ class Recent(msgspec.Struct, array_like=True):
     step_blocks: int = 0
 
     def block(self, at: float) -> Content:
-        """To which the next item or page is added."""
+        """The block to which the next item or page is added."""
         if self.open is None:
             self.open = Block(at)
         return self.open.content

@@ -141,7 +141,7 @@ def _monitors(
 
 
 def _enough(norms: Norms, ended: bool) -> float:
-    """How many values must be there: in the first few, order is everything."""
+    """The number of values that suffice: in the first few, order is everything."""
     if ended:
         return 5
     usual = norm_of([one.items for one in norms.totals]).median if norms.alike else 1000

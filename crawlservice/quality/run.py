@@ -139,7 +139,7 @@ class RunStats(msgspec.Struct, array_like=True):
             self.pages = self.items = 0
 
     def content(self) -> Content:
-        """All that was read."""
+        """All values that were read."""
         return merged(self.whole, self.window, *self._unmerged())
 
     def _close(self) -> None:
@@ -170,7 +170,7 @@ class RunStats(msgspec.Struct, array_like=True):
         self, ranges: dict[str, Range], name: str, field: FieldContent, before: FieldContent,
         at: float,
     ) -> None:  # fmt: skip
-        """How much the words and letters of a window have in common with those before it."""
+        """Notes the likeness of the words and letters of a window to earlier ones."""
         if field.tokens >= TOKENS and before.tokens >= TOKENS:
             common = overlap(word_shares(field), word_shares(before))
             _note(ranges, Key("words", name), min(common, 1.0), field.tokens // 2, at)
@@ -199,7 +199,7 @@ def _size(before: int) -> int:
 
 
 def count_of(key: Key, content: Content) -> int:
-    """How many values a share of this key would be of."""
+    """The number of values of which a share of this key is computed."""
     if key.monitor == "section":
         return content.pages
     if key.monitor == "filled":

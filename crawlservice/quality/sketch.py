@@ -111,7 +111,7 @@ class Distinct(msgspec.Struct, array_like=True):
 
     @property
     def repeated(self) -> int:
-        """How many of the values kept occur more than once."""
+        """The number of kept values that occur more than once."""
         return sum(count > 1 for count in self.counts.values())
 
 

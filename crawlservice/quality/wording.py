@@ -28,7 +28,7 @@ def words_of(finding: Finding) -> Words:
 
 
 def sentence_of(finding: Finding) -> str:
-    """Such as ``price has a value in 3 % of the items; expected: at least 98 %``"""
+    """A sentence such as ``price has a value in 3 % of the items; expected: at least 98 %``"""
     words = words_of(finding)
     expected = _("expected") + f": {words.expected}" if words.expected else ""
     return "; ".join(filter(None, (words.what.rstrip(".。"), expected)))

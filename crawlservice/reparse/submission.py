@@ -156,7 +156,7 @@ def _nothing(wanted: WantedPages, source: Task | None) -> str:
 
 
 def pages_of(task: Task) -> int:
-    """How many kept pages a task has. Raises django.db.Error."""
+    """The number of kept pages of a task. Raises django.db.Error."""
     return KeptPage.objects.filter(task=task.pk).count()
 
 
@@ -176,7 +176,7 @@ def reparse_of(task: Task) -> Reparse | None:
 
 
 def in_words(reparse: Reparse) -> str:
-    """Such as ``pages of task 12 with reason callback, dry run``."""
+    """A phrase such as ``pages of task 12 with reason callback, dry run``."""
     words = [f"pages of task {reparse.task}" if reparse.task else f"pages of {reparse.spider}"]
     if reparse.callback:
         words.append(f"for {reparse.callback}")
@@ -191,6 +191,6 @@ def in_words(reparse: Reparse) -> str:
 
 
 def as_given(reparse: Reparse) -> dict[str, Any]:
-    """For the journal."""
+    """The given values, for the journal."""
     given: dict[str, Any] = msgspec.to_builtins(reparse)
     return {name: value for name, value in given.items() if name != "last"}

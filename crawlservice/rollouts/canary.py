@@ -53,7 +53,7 @@ class CanaryTrial:
 
     @property
     def pages(self) -> int:
-        """How many pages the version ran, as of the last ``check``."""
+        """The number of pages that the version ran, as of the last ``check``."""
         return len(self._seen)
 
     def check_quality(self) -> str:

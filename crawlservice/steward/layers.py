@@ -50,7 +50,7 @@ class LayerSteps:
             self._look(task)
 
     def _follow(self, task: Task) -> None:
-        """Another steward has gone on since the row was read; or the database lost that step."""
+        """Compares the row with Redis: another steward continued, or the database lost a step."""
         now = Task.objects.filter(pk=task.pk).values_list("layer", flat=True).first()
         if now is not None and self._frontier.layers.reached(task.pk).is_after(now):
             self._distrust(f"the database has forgotten that a layer of task {task.pk} was done")
@@ -80,8 +80,8 @@ class LayerSteps:
             self._frontier.layers.go_on(task.pk, task.layer + 1)
 
     def _is_done(self, task: Task, counts: Counts) -> bool:
-        """Nothing of the layer, or of one before, is pending. Without later ones, the task is about
-        to end."""
+        """Whether no request of the layer, or of one before, is pending. Without later ones, the
+        task is about to end."""
         if not counts.beyond:
             return False
         last = bool(task.ends and counts.delayed and self._frontier.holds_last(task.pk))
@@ -89,8 +89,8 @@ class LayerSteps:
 
     @transaction.atomic
     def _advance(self, task: Task, counts: Counts) -> bool:
-        """In one transaction: the counts of the layer, and the next layer, paused if the task
-        pauses between layers. False if it has changed meanwhile."""
+        """Records, in one transaction, the counts of the layer, and the next layer, paused if the
+        task pauses between layers. False if it has changed meanwhile."""
         rows = Task.objects.filter(pk=task.pk, layer=task.layer, state__in=GOING)
         if not rows.select_for_update().values_list("pk", flat=True):
             return False

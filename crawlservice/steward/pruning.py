@@ -198,7 +198,7 @@ def old_alert_messages() -> Rows:
 
 
 def old_notices() -> Rows:
-    """Of alerts that were resolved that long ago, told or not."""
+    """Notices of alerts that were resolved that long ago, told or not."""
     return AlertNotice.objects.filter(alert__resolved_at__lt=_before(settings.KEEP_EVENTS))
 
 

@@ -29,7 +29,7 @@ STALL = 30.0  # seconds without progress after which a task with requests to cla
 
 
 class TaskChore:
-    """Of one steward, which gets the counts of the active tasks in each round."""
+    """The chore of tasks, which gets the counts of the active tasks in each round."""
 
     def __init__(self, steward: ChoreContext) -> None:
         self._steward = steward

@@ -36,7 +36,7 @@ class UnknownRetry(CrawlframeError):
 
 
 class WantedErrors(NamedTuple):
-    """Which errors: of this spider; with this reason, of this group, and since this time, if
+    """The errors wanted: of this spider; with this reason, of this group, and since this time, if
     given."""
 
     spider: str
@@ -61,7 +61,7 @@ class RetryExtent(NamedTuple):
 
 
 def extent(wanted: WantedErrors) -> RetryExtent:
-    """How much it would be. Raises ArgumentError if that is too much, or the group is not one of
+    """The extent of a retry. Raises ArgumentError if that is too much, or the group is not one of
     the spider."""
     groups = _groups(wanted)
     first = 0 if wanted.since is None else all_before(Page, wanted.since)

@@ -84,7 +84,7 @@ def submit_once(
 
 
 def _digest(wanted: Sequence[WantedTask]) -> str:
-    """With the installation's key: a short secret could be guessed from a bare digest."""
+    """A digest with the installation's key: a short secret could be guessed from a bare digest."""
     # Without absent fields, as before they existed: keys live longer than a release.
     content = json.dumps([one[: _given(one)] for one in wanted], sort_keys=True)
     return salted_hmac("crawlframe submission", content, algorithm="sha256").hexdigest()

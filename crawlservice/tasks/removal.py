@@ -44,7 +44,7 @@ GROUP = 500  # tasks at most
 
 
 class RemovalExtent(NamedTuple):
-    """How much data there is."""
+    """The amount of data to be removed."""
 
     tasks: int = 0
     pages: int = 0
@@ -57,7 +57,7 @@ def ended_before(moment: datetime, spider: str = "") -> QuerySet[Task]:
 
 
 def extent(tasks: QuerySet[Task]) -> RemovalExtent:
-    """From the numbers in the tasks' rows, without counting."""
+    """The amount of data by the numbers in the tasks' rows, without counting."""
     pages = Sum(F("nf") + F("ne"), default=0)
     found = tasks.order_by().aggregate(n=Count("pk"), pages=pages, of_items=Sum("items", default=0))
     return RemovalExtent(found["n"], found["pages"], found["of_items"])
@@ -178,5 +178,5 @@ def _ended(group: list[int]) -> list[int]:
 
 
 def _delete(rows: QuerySet[Any]) -> int:
-    """In one statement. Referring rows are handled here; the journal keeps naming tasks."""
+    """Deletes in one statement. Referring rows are handled here; the journal keeps naming tasks."""
     return rows.order_by()._raw_delete(rows.db) or 0

@@ -111,7 +111,7 @@ def last_tasks() -> dict[str, Task]:
 
 
 def runs(spider: str, count: int = RUNS) -> list[SpiderRun]:
-    """Its latest runs, the latest first."""
+    """The latest runs of a spider, the latest first."""
     rows = Task.objects.filter(spider=spider, reparse__isnull=True, watch=None)
     rows = rows.defer("seeds", "arguments").order_by("-pk")
     tasks = [*rows[: count + 1]]

@@ -88,7 +88,7 @@ class TargetContract:
         assert float(row["number"]) == 1.5
 
     def test_an_attempt_that_is_repeated_adds_nothing(self) -> None:
-        """By the same writer, and by the writer of a node that takes over."""
+        """Repeats an attempt by the same writer, and by the writer of a node that takes over."""
         for _ in range(2):
             with self._writer() as writer:
                 self._send(writer, 1, 3)

@@ -30,7 +30,7 @@ START_AGAIN = timedelta(hours=1)  # after a start that failed
 def take_back(
     watch: Watch, pages: Collection[WatchedPage], policies: Mapping[str, Revisit], now: datetime
 ) -> None:
-    """In the caller's transaction, which has locked watch and pages. Raises django.db.Error."""
+    """Takes failed visits back. The caller's transaction has locked all. Raises django.db.Error."""
     rows = Page.objects.filter(rid__in=[page.rid for page in pages])
     found = {row.rid: row for row in rows.only("rid", "task", "state", "reason", "status")}
     groups = groups_of(watch.groups)
@@ -77,7 +77,7 @@ def _is_over(page: WatchedPage, policy: Revisit | None) -> bool:
 
 
 def _confirmed(page: WatchedPage, row: Page, before: datetime | None, group: PageGroup) -> None:
-    """It was answered without its callback, as when it is not modified."""
+    """Confirms a page that was answered without its callback, as when it is not modified."""
     page.state, page.misses, page.reason = WatchedPage.State.LIVE, 0, ""
     if row.status == NOT_MODIFIED and page.last_visit is not None:
         confirm([page], page.last_visit)

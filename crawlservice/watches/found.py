@@ -126,7 +126,7 @@ class Finder:
         )
 
     def _tell(self, new: Collection[bytes], outcomes: Pairs) -> None:
-        """One event for each page that led to new ones."""
+        """Makes one event for each page that led to new ones."""
         told: set[bytes] = set()
         for outcome, visit in outcomes:
             mine = [p for p in visit.found if p.key in new and p.key not in told]
@@ -208,8 +208,8 @@ def _request(page: FoundPage) -> dict[str, object]:
 
 
 def _nearest(page: WatchedPage, found: FoundPage) -> FoundPage:
-    """At the least depth at which it was found so far. Pages that link to each other would become
-    deeper with each visit otherwise."""
+    """The page at the least depth at which it was found so far. Pages that link to each other would
+    become deeper with each visit otherwise."""
     try:
         least, depth = read_head(bytes(page.record)).depth, read_head(found.record).depth
         if depth <= least:

@@ -18,7 +18,7 @@ BURST = 1 / 8  # of a day's budget that may be spent at once
 
 
 class PageGroup(msgspec.Struct, omit_defaults=True):
-    """As stored in Watch.groups. The prior is of the rates of change, per second.
+    """A group as stored in Watch.groups. The prior is of the rates of change, per second.
     ``hosts``: levels of hosts that would need more than their own budget at ``level``."""
 
     level: float = DAY  # gain of fresh time, in seconds, by importance, that a visit must bring

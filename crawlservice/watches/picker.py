@@ -26,7 +26,7 @@ def waiting_pages() -> QuerySet[WatchedPage]:
 
 
 def patience(pages: Collection[WatchedPage], now: datetime) -> timedelta:
-    """How long after the last round these pages may wait for others to be due. A budget grants its
+    """Time after the last round that these pages may wait for others to be due. A budget grants its
     visits one by one, and each would be a task of its own otherwise. Pages that a person wants
     visited do not wait, nor do pages that are new, were gone, or have changed by their sitemap,
     unless they have waited for the budget already."""
@@ -125,7 +125,7 @@ class Picker:
             self._hosts[host] = refilled(tokens, at, budget, now)
 
     def late(self) -> int:
-        """How many pages are due and wait."""
+        """The number of pages that are due and wait."""
         return self._due().count()
 
     def spend(self) -> None:

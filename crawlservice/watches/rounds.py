@@ -117,7 +117,7 @@ def _look_up(watch: Watch) -> tuple[SpiderInfo | None, str]:
 
 
 def _with_own(watch: Watch, policies: dict[str, Revisit]) -> dict[str, Revisit]:
-    """With the budgets that people gave the watch."""
+    """The policies with the budgets that people gave the watch."""
     found = {}
     for name, policy in policies.items():
         if policy.is_optimal:

@@ -119,7 +119,7 @@ class _Tuning:
         self._group.shape, self._group.time = prior
 
     def _pages_of_hosts(self, count: int) -> dict[str, int]:
-        """How many pages each host has; without a budget of hosts, all together as one."""
+        """The number of pages of each host; without a budget of hosts, all together as one."""
         if not self._policy.host_budget:
             return {"": count}
         rows = self._rows.order_by().values_list("host").annotate(n=Count("pk"))

@@ -190,7 +190,7 @@ def phase_of(page: WatchedPage) -> float:
 
 
 def trusts_of(watch: int, hosts: Collection[str]) -> dict[str, Trust]:
-    """How far the sitemaps of these hosts are trusted."""
+    """The trust in the sitemaps of these hosts."""
     if not hosts:
         return {}
     rows = WatchedHost.objects.filter(watch=watch, host__in=hosts)

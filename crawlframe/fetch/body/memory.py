@@ -69,8 +69,8 @@ class TransferMemory:
         return granted
 
     def shrink(self, account: Account, held: int, closed: bool = False) -> None:
-        """From now on ``account`` holds ``held`` bytes. If it waits for more, it is woken without
-        them. ``closed``: it is granted no more."""
+        """Sets the bytes that ``account`` holds. If it waits for more, it is woken without them.
+        ``closed``: it is granted no more."""
         with self._lock:
             account.closed |= closed
             given_up = self._waiting.pop(account, None)
@@ -155,7 +155,7 @@ class Account:
         self._used = 0
 
     def settle(self, used: int) -> None:
-        """From now on it holds ``used`` bytes and does not wait."""
+        """Sets the bytes that it holds, and ends its wait."""
         self._used = used
         counted = used if used > FREE else 0
         if self.held != counted or self._since is not None:

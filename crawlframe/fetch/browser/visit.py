@@ -252,13 +252,13 @@ class TabVisit:
     # -- failures ---------------------------------------------------------------------------------
 
     def _raise_failure(self) -> None:
-        """If the task of the order is cancelled because of it."""
+        """Raises the failure if the task of the order is cancelled because of it."""
         if self._stopped and self._documents.failure is not None and self._task is not None:
             self._task.uncancel()
             raise self._documents.failure from None
 
     def _stop(self) -> None:
-        """Nothing more is to be done on the page."""
+        """Ends the work on the page."""
         if not self._stopped and not self._over and self._task is not None:
             self._stopped = True
             self._task.cancel()

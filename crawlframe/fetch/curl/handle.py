@@ -319,7 +319,7 @@ class Handle:
 
 
 def _request_target(journey: Journey) -> str:
-    """As the URL is written; for a proxy that gets the request itself, with the scheme and host."""
+    """The target as the URL is written; for a proxy that gets the request, with scheme and host."""
     target, url, proxy = target_of(journey.url), journey.url, journey.proxy
     if proxy is None or not proxy.scheme.startswith("http") or url.startswith("https:"):
         return target

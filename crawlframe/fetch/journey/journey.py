@@ -184,7 +184,7 @@ class Journey:
 
     @property
     def tls(self) -> Tls | None:
-        """How the certificate of the next transfer is verified; None: as usual."""
+        """The verification of the next transfer's certificate; None: as usual."""
         return tls_of(self._tls, self.url) if self._tls else None
 
     def remaining(self) -> float:
@@ -199,7 +199,7 @@ class Journey:
         self.exclude(await self.send_time.wait())
 
     def exclude(self, seconds: float) -> None:
-        """So many seconds of waiting do not count as the time of the journey."""
+        """Takes so many seconds of waiting out of the time of the journey."""
         self._started += seconds
 
     async def permit(self, url: str) -> None:

@@ -52,7 +52,7 @@ class NodeAffinity:
                 self._requests += 1
 
     def tick(self, frontier: Frontier, me: NodeInfo) -> None:
-        """With each renewal of the lease: reports the load, and if this is the oldest node that
+        """Reports the load with each renewal of the lease, and if this is the oldest node that
         takes part, writes the table if that has changed. Raises redis.RedisError."""
         if not self.on:
             return
@@ -80,7 +80,7 @@ class NodeAffinity:
         return load
 
     def _compare(self, oldest: NodeInfo) -> None:
-        """All nodes must hash the same."""
+        """Warns of nodes that hash differently."""
         if oldest.affinity != self.mode and self._warned != oldest.affinity:
             log.warning(
                 "CRAWLFRAME_AFFINITY is %s here and %s on node %s; this node prefers no hosts "

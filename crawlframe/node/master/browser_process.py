@@ -37,8 +37,8 @@ log = logging.getLogger(__name__)
 
 
 class BrowserSocket:
-    """Where the workers of one master find their browser host. Made by the master, before it forks
-    a process."""
+    """The address at which the workers of one master find their browser host. Made by the master,
+    before it forks a process."""
 
     def __init__(self) -> None:
         self._directory = HostDirectory()

@@ -19,7 +19,7 @@ MAX_TASKS = 4  # tasks with a worker of their own at a time, for each worker of 
 
 
 def apart_of(settings: Settings) -> int:
-    """How many tasks have a worker of their own at a time; 0: none has."""
+    """The number of tasks that have a worker of their own at a time; 0: none has."""
     return MAX_TASKS * settings.workers if settings.scrapy else 0
 
 
@@ -53,7 +53,7 @@ class OneWorker:
         self._workers.setdefault(task, None)
 
     def rooms(self) -> dict[int, int]:
-        """How many requests each of the tasks can be given."""
+        """The number of requests that each of the tasks can be given."""
         if not self._workers:
             return {}
         workers = {task: self._worker_of(task) for task in self._workers}

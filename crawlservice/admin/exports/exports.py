@@ -170,7 +170,7 @@ class ExportAdmin(DeclaredLookups):
         return secret_page(self.admin_site, request, title, secret, back)
 
     def response_post_save_add(self, request: HttpRequest, obj: Export) -> HttpResponseRedirect:
-        """To the page on which its target can be tried."""
+        """Redirects to the page on which its target can be tried."""
         return HttpResponseRedirect(reverse("admin:crawlservice_export_control", args=[obj.pk]))
 
     # -- columns ----------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ class ExportAdmin(DeclaredLookups):
 
     @admin.display(description=_("last batch"))
     def short_batch(self, export: Export) -> str:
-        """Without its directory."""
+        """The number of the batch, without its directory."""
         return export.last_batch.rpartition("/")[2] or "-"
 
     sent_at = column(moment, _("last sent"), "last_at")

@@ -156,7 +156,7 @@ class ExportForm(forms.ModelForm):
         return cleaned
 
     def _post_clean(self) -> None:
-        """Nothing is checked or taken over by the model."""
+        """Skips the checks of the model, and copies no values to it."""
 
     def _refuse(self, field: str, text: str) -> None:
         top, _dot, rest = field.partition(".")

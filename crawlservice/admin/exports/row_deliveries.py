@@ -46,7 +46,7 @@ class RowDeliveryAdmin(ReadOnly):
 
     @admin.display(description=_("rows"))
     def shown_rows(self, delivery: RowDelivery) -> str:
-        """Such as ``3 stock.Part, 1 stock.Maker``."""
+        """Counts by model, such as ``3 stock.Part, 1 stock.Maker``."""
         names = [str(row.get("model", "")) for row in delivery.rows]
         return ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names))
 

@@ -22,7 +22,7 @@ TIME = "%Y-%m-%dT%H:%M"  # as browsers write it
 
 
 class NoForm(forms.Form):
-    """Only a confirmation."""
+    """A form without fields: only a confirmation."""
 
 
 class PauseForm(forms.Form):

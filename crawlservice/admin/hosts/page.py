@@ -156,7 +156,7 @@ class Share(NamedTuple):
 
 
 def shares(host: Host) -> list[Share]:
-    """How often each status was the answer, in their order; no answer is the last."""
+    """The shares of the statuses, in their order; no answer is the last."""
     total = sum(host.statuses.values()) or 1
     found: list[Share] = []
     start = 0.0

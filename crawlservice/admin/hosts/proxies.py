@@ -126,7 +126,7 @@ class ProxyAdmin(Journaled, DeclaredLookups):
 
     @admin.display(description=_("problem"))
     def trouble(self, row: Proxy) -> str | None:
-        """By its last check, or the last requests that used it."""
+        """Its problem at the last check, or in the last requests that used it."""
         found: str = row.trouble if hasattr(row, "trouble") else problems([row])[row.pk]
         return found or None
 

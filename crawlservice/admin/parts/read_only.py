@@ -31,7 +31,7 @@ class ReadOnly(DeclaredLookups):
 
     @admin.display(description=_("labels"))
     def shown_labels(self, row: Any) -> SafeString | str:
-        """Of the row's task, which the list has looked up."""
+        """Labels of the row's task, which the list has looked up."""
         return label_chips(row.known_labels, "")
 
     def has_add_permission(self, request: HttpRequest) -> bool:

@@ -82,7 +82,7 @@ def clean_settings(
 
 
 class SpiderWidget(UnfoldAdminTextInputWidget):
-    """One spider."""
+    """Field for the name of a spider."""
 
     def __init__(self, attrs: Any = None) -> None:
         super().__init__({**(attrs or {}), "list": "cf-spiders", "autocomplete": "off"})

@@ -89,7 +89,7 @@ class FieldRow(RecipeRow):
 
 
 class RuleRow(RecipeRow):
-    """Which links are followed."""
+    """A rule of the links that are followed."""
 
     allow = _lines(_("addresses like"), 1, help_text=_("patterns, one per line; none: all"))
     deny = _lines(_("but not like"), 1)

@@ -26,7 +26,7 @@ TONES = {
 
 
 def _pairs(pairs: list[list[str]]) -> SafeString | str:
-    """As text: links that a site wrote are not followed from here."""
+    """Pairs as text: links that a site wrote are not followed from here."""
     return format_html_join(mark_safe("<br>"), "{}<br>&nbsp;= {}", pairs) or "-"
 
 

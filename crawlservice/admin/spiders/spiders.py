@@ -109,7 +109,7 @@ def page(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
 
 @require_safe
 def runs_chart(request: HttpRequest, name: str) -> JsonResponse:
-    """Its latest runs as the points of a chart."""
+    """The latest runs of a spider as the points of a chart."""
     if "\0" in name:
         raise Http404
     return JsonResponse({"points": spider_runs.points(spider_runs.runs(name)), "ended": False})

@@ -34,7 +34,7 @@ CAUSES = 3  # of errors, with an example each
 
 
 def numbers(known: Forecast) -> dict[str, Any]:
-    """Its items and its time, for the template."""
+    """Items and time of a task, for the template."""
     progress = known.progress
     task, rate = progress.task, charts.rate(progress)
     return {

@@ -44,7 +44,7 @@ def _exports(view: ServiceView) -> Iterator[Alarm]:
 
 
 def _rows(view: ServiceView) -> Iterator[Alarm]:
-    """Other databases: rows of items wait for one that fails, or were refused by one."""
+    """Other databases: rows of items wait for a database that fails, or were refused."""
     for name in databases():
         first = RowDelivery.objects.filter(database=name, refused=False).order_by("pk").first()
         if first is None or not first.problem:

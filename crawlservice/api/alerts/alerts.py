@@ -210,7 +210,7 @@ def acknowledge_alert(request: ApiRequest, alert_id: Id) -> AlertOut:
 def silence_alert(
     request: ApiRequest, alert_id: Id, body: Annotated[SilenceIn, Body()]
 ) -> AlertOut:
-    """For some hours it is not reported."""
+    """Silences an alert for some hours: it is not reported."""
     state.get_open(alert_id)
     state.silence([alert_id], body.hours, clock.now(), request.auth.who)
     return _show(alert_id)

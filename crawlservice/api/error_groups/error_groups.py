@@ -71,7 +71,7 @@ class ErrorGroupDetail(ErrorGroupOut):
 
 
 class BulkRetryIn(StrictInput):
-    """Which errors run again. `since`: by when they were recorded."""
+    """The errors that run again. `since`: by time of their record."""
 
     spider: Annotated[str, Field(min_length=1, max_length=SPIDER, pattern=TEXT)]
     reason: Annotated[str, Field(max_length=REASON, pattern=TEXT)] = ""
@@ -171,7 +171,7 @@ def count_retries(
     group: Annotated[int | None, Query(ge=0, le=MAX_ID)] = None,
     since: Since = None,
 ) -> BulkExtentOut:
-    """How many errors a retry would run again."""
+    """The number of errors that a retry would run again."""
     found = bulk_retry.extent(WantedErrors(spider, reason or "", group, _given(request, since)))
     return BulkExtentOut(
         errors=found.errors,
@@ -191,7 +191,7 @@ def start_retry(request: ApiRequest, body: Annotated[BulkRetryIn, Body()]) -> St
 
 @router.get("/retries/{retry_id}", auth=READ, response={200: BulkRetryOut, **READING})
 def show_retry(request: HttpRequest, retry_id: Id) -> BulkRetryOut:
-    """How far a retry is."""
+    """The progress of a retry."""
     return _retry(bulk_retry.get(retry_id))
 
 

@@ -44,7 +44,7 @@ class ExportChange(Definition):
 
 
 class RestartIn(StrictInput):
-    """From where on it exports again."""
+    """The place from which it exports again."""
 
     begin: Begin
 

@@ -66,7 +66,7 @@ class NewTask(BaseModel):
 
 
 class Retry(StrictInput):
-    """Which failed requests run again; all of the task when none are given."""
+    """The failed requests that run again; all of the task when none are given."""
 
     rids: (
         Annotated[list[Annotated[UUID, Field(strict=False)]], Field(min_length=1, max_length=BULK)]
@@ -100,7 +100,7 @@ class TaskLimitsIn(StrictInput):
 
 
 class WaitOut(BaseModel):
-    """Why nothing of a task is fetched now."""
+    """The reason why nothing of a task is fetched now."""
 
     why: str = Field(description=f"in one word: {', '.join(RULES)}")
     until: datetime | None = Field(description="null: until a person acts")

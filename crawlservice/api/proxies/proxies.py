@@ -129,7 +129,7 @@ class ProxyListsOut(BaseModel):
 
 
 class ProxiesAdded(BaseModel):
-    """How many are new, and how many were in the pool; of these, how many have changed."""
+    """The numbers of new proxies, of known ones, and of changed ones among these."""
 
     new: int
     known: int
@@ -292,7 +292,7 @@ def read_proxy_list(request: ApiRequest, number: int) -> ProxyListOut:
 
 @router.delete("/proxy-lists/{number}", auth=DELETE_LIST, response={204: None, **WRITING})
 def delete_proxy_list(request: ApiRequest, number: int) -> Status[None]:
-    """Its proxies leave the pool."""
+    """Deletes a list; its proxies leave the pool."""
     row = _found_list(number)
     row.delete()
     request.auth.record("delete proxy list", id=number, name=row.name)

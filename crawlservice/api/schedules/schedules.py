@@ -171,7 +171,7 @@ def _switch(request: ApiRequest, schedule_id: int, on: bool) -> ScheduleOut:
 
 
 def _fields(given: dict[str, Any]) -> dict[str, Any]:
-    """With the names of the model."""
+    """The fields with the names of the model."""
     return {"overrides" if name == "settings" else name: value for name, value in given.items()}
 
 

@@ -21,7 +21,7 @@ from crawlservice.tasks import spider_runs, spider_switch, submit
 
 
 class DisableIn(StrictInput):
-    """Why nothing may start the spider; everybody sees it."""
+    """The reason why nothing may start the spider; all users see it."""
 
     reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON, pattern=TEXT)]
 

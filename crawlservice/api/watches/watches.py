@@ -225,7 +225,7 @@ def list_watched_pages(
     after: After = None,
     limit: Limit = 100,
 ) -> WatchedPagesOut:
-    """Its pages, with when each was and will be visited."""
+    """The pages of a watch, with the last and the next visit of each."""
     watch = editing.get(watch_id)
     rows = WatchedPage.objects.filter(watch=watch)
     rows = rows if state is None else rows.filter(state=state)
@@ -246,7 +246,7 @@ def list_watched_items(
     after: After = None,
     limit: Limit = 100,
 ) -> WatchedItemsOut:
-    """Its items as they were last seen."""
+    """The items of a watch as they were last seen."""
     rows = WatchedItem.objects.filter(watch=editing.get(watch_id))
     rows = rows if gone is None else rows.filter(gone_at__isnull=not gone)
     found, following = oldest_first(rows, after, limit)

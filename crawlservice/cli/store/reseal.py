@@ -73,8 +73,8 @@ class Reseal(ServiceCommand):
 
 
 def reseal_all() -> tuple[dict[str, int], list[str]]:
-    """In the caller's transaction. Returns how many rows of each kind were encrypted again, and the
-    names of those whose key is unknown."""
+    """Encrypts all secrets again, in the caller's transaction. Returns the number of rows of each
+    kind, and the names of rows whose key is unknown."""
     done: dict[str, int] = {}
     failed = []
     for model, columns, again in PLACES:
@@ -94,7 +94,7 @@ def reseal_all() -> tuple[dict[str, int], list[str]]:
 
 
 def _rows(model: type[models.Model], columns: tuple[str, ...]) -> Iterator[Any]:
-    """Those with a secret, one after another; most tasks have none."""
+    """Rows with a secret, one after another; most tasks have none."""
     rows = model._default_manager.order_by("pk").select_for_update().only("pk", *columns)
     if columns == ("arguments",):
         told = Cast("arguments", models.TextField())

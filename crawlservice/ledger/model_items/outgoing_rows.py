@@ -56,7 +56,7 @@ def pack(rows: Sequence[ModelRow]) -> RowDelivery:
 
 
 def pack_all(rows: Iterable[ModelRow]) -> list[RowDelivery]:
-    """One for each page and database. Raises RowRefused."""
+    """Deliveries of rows, one for each page and database. Raises RowRefused."""
     groups: dict[tuple[bytes, str], list[ModelRow]] = defaultdict(list)
     for row in rows:
         assert row.outcome is not None

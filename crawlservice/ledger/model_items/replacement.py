@@ -159,8 +159,8 @@ def _check_constraints(outcomes: Iterable[Outcome]) -> None:
 
 
 def _compared(outcomes: Sequence[Outcome]) -> list[Parsed]:
-    """Without those whose row is gone, as after a retry, has become an error that is none of the
-    parser's, or is of a later run than the page."""
+    """Results without pages whose row is gone, as after a retry, has become an error that is none
+    of the parser's, or is of a later run than the page."""
     rids = [UUID(bytes=o.results.source.rid) for o in outcomes if o.results.source is not None]
     pages = {page.rid: page for page in Page.objects.filter(rid__in=rids).only(*PAGE)}
     kept = _kept(o.results.source.page for o in outcomes if o.results.source is not None)

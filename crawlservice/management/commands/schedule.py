@@ -47,7 +47,7 @@ class Command(Noun):
 
 
 def _last_task(schedule: Any) -> Text | None:
-    """Its number, and its state or outcome."""
+    """The number of a task, and its state or outcome."""
     if schedule.last_task is None:
         return None
     task = Task(state=schedule.last_state, outcome=schedule.last_ended)

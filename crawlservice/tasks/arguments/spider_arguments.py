@@ -139,7 +139,7 @@ def _check_size(info: SpiderInfo, given: dict[str, Any]) -> None:
 
 
 def shortened(arguments: dict[str, Any]) -> dict[str, Any]:
-    """For lists: long arguments, with each long value as the beginning of its JSON, with "…".
+    """Arguments for lists: long arguments, with each long value as the start of its JSON, with "…".
     Secrets are masked."""
     arguments = masked(arguments)
     if len(json.dumps(arguments)) <= SHOWN_SIZE:

@@ -144,7 +144,7 @@ def begin(task: Task) -> None:
 
 
 def stop_clock(task_id: int) -> None:
-    """Its time does not pass from now on, if it is running."""
+    """Stops the task's clock, if it is running."""
     Task.objects.filter(pk=task_id, state=Task.State.RUNNING).update(paused_at=Now())
 
 

@@ -35,7 +35,7 @@ class Layer(NamedTuple):
 
     @property
     def requests(self) -> int:
-        """All of this layer."""
+        """The number of requests of this layer."""
         return self.pages + self.errors + self.excluded + self.cancelled + self.left
 
 

@@ -109,7 +109,7 @@ def _size(rows: Iterable[LogRow]) -> int:
 
 
 def _insert(cursor: Any, rows: list[LogRow]) -> None:
-    """In one statement: Django's objects cost several times as much."""
+    """Inserts in one statement: Django's objects cost several times as much."""
     if connection.vendor == "postgresql":
         cursor.execute(POSTGRES, [orjson.dumps([row._asdict() for row in rows]).decode()])
     else:
@@ -149,7 +149,7 @@ def latest(task: int, count: int) -> list[LogLine]:
 
 
 def dropped(task: int) -> int:
-    """How many lines of the task were dropped."""
+    """The number of dropped lines of the task."""
     return TaskLog.objects.filter(task=task).values_list("dropped", flat=True).first() or 0
 
 

@@ -225,7 +225,7 @@ def _last_line(detail: str) -> str:
 
 
 def _errors(task: Task, end: Ending) -> str:
-    """Such as ``10 of 12 pages ended in error, mostly http_429``."""
+    """A phrase such as ``10 of 12 pages ended in error, mostly http_429``."""
     rows = of_task(Page.objects.filter(state=Page.State.ERROR), task.pk, newest=True)
     rows = rows.exclude(reason__in=NO_ERRORS).exclude(rid=UUID(bytes=end_rid(task.pk)))
     found = [*rows.values_list("reason", "pk")[:MAX_ERRORS]]
@@ -260,7 +260,7 @@ def _excluded_reasons(task: Task) -> Counter[str]:
 
 
 def _most(reasons: Counter[str]) -> str:
-    """Such as ``, mostly robots``; "" if there are none."""
+    """A phrase such as ``, mostly robots``; "" if there are none."""
     if not reasons:
         return ""
     often = "mostly" if len(reasons) > 1 else "all"

@@ -49,8 +49,8 @@ def causes_of(task: Task) -> list[ErrorCause]:
 
 
 def statuses_of(task: Task) -> list[tuple[int | None, int]]:
-    """How many of its latest requests have each HTTP status (None: no answer), the most frequent
-    first; without cancelled or excluded ones."""
+    """The number of its latest requests by HTTP status (None: no answer), the most frequent first;
+    without cancelled or excluded ones."""
     rows = of_task(Page.objects.exclude(reason__in=NO_ERRORS), task.pk, newest=True)
     return Counter(rows.values_list("status", flat=True)[:MAX_ROWS]).most_common()
 

@@ -103,7 +103,7 @@ def reasons(spider: str = "") -> list[str]:
 
 
 def versions(group: int, looked: int = 1_000) -> list[tuple[str, int]]:
-    """How many of the latest errors of a group each code version has, the latest version first."""
+    """The number of the latest errors of a group by code version, the latest version first."""
     counts: dict[str, int] = {}
     for version in _of_group(group).values_list("version", flat=True)[:looked]:
         counts[version] = counts.get(version, 0) + 1

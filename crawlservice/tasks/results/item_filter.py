@@ -62,7 +62,7 @@ def is_empty(value: Any) -> bool:
 
 
 def text_of(value: Any) -> str:
-    """As it is shown in a cell."""
+    """The text of a value as shown in a cell."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -110,7 +110,7 @@ class UsageFilter(NamedTuple):
 
     @property
     def condition(self) -> Q:
-        """For pages."""
+        """The condition on pages."""
         said = Q(**{f"usage__{self.about}": self.word})
         # Spelled out, because in SQL a comparison with NULL is neither true nor false.
         unsaid = Q(usage__isnull=True) | Q(**{f"usage__{self.about}__isnull": True})

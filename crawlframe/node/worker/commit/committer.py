@@ -167,7 +167,7 @@ class Committer(threading.Thread):
             self._ledger.tick()
 
     def _add_host_stats(self) -> None:
-        """At most once: a failure costs some statistics, and holds up nothing."""
+        """Adds the statistics at most once: a failure costs some, and holds up nothing."""
         if hosts := self._host_counters.take():
             try:
                 self._ledger.activity.add_host_stats(hosts)

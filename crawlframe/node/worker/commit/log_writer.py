@@ -43,7 +43,7 @@ class LogWriter:
             self._call(self._write)
 
     def _write(self) -> None:
-        """At most once: a failure costs lines, which are counted, and holds up nothing."""
+        """Writes lines at most once: a failure costs lines, which are counted."""
         lines, lost = self.lines.take()
         try:
             self._ledger.add_log(lines, lost)

@@ -66,7 +66,7 @@ def _method(kind: Any, name: str) -> Any:
 
 
 def _nothing() -> None:
-    """In place of a method that the class does not have."""
+    """A stand-in for a method that the class does not have."""
 
 
 def _is_async(method: Any) -> bool:

@@ -29,7 +29,7 @@ class Addresses:
         return response
 
     async def tell(self, fetch: ClaimedFetch) -> Response:
-        """In place of a fetch: the request goes back, with the address of its host. Raises
+        """Returns the request, with the address of its host, in place of a fetch. Raises
         NoResponse."""
         outcome = fetch.outcome
         url = fetch.url if outcome.side_trip is None else outcome.side_trip.url

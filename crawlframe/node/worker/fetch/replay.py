@@ -43,7 +43,7 @@ class NotKept(BaseException):
 
 
 async def not_kept(fetch: ClaimedFetch) -> Response:
-    """In place of the download of a request that did not wait for its host. Raises NotKept."""
+    """Ends a request that did not wait for its host, in place of its download. Raises NotKept."""
     raise NotKept
 
 

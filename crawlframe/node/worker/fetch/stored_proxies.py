@@ -60,7 +60,7 @@ class StoredProxies(ProxySource):
         self._take(await on_commit_thread(self._committer, self._ledger.proxies))
 
     def _refresh(self) -> None:
-        """On the commit thread."""
+        """Reads the proxies, on the commit thread."""
         try:
             self._take(self._ledger.proxies())
         except (LedgerAway, LedgerRefused, ConfigError) as error:

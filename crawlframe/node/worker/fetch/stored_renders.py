@@ -74,7 +74,7 @@ class StoredRenders(RenderSource):
             self._committer.call(self._refresh)
 
     def _refresh(self) -> None:
-        """On the commit thread."""
+        """Reads the templates, on the commit thread."""
         try:
             for spider in [*self._known]:
                 found = self._frontier.renders.of(spider)

@@ -79,8 +79,8 @@ class PageReuse:
             fetch.asked = asked
 
     async def _find(self, outcome: Outcome, crawl: TaskCrawl, request: Request) -> StoredCopy:
-        """What the store has for a request. Where no page is fresh, and another request fetches
-        it, the outcome has ended, to look again later."""
+        """The stored copy for a request. Where no page is fresh, and another request fetches it,
+        the outcome has ended, to look again later."""
         settings, reuse = crawl.settings, crawl.settings.reuse
         if not is_whole(request, settings):
             return StoredCopy()

@@ -58,7 +58,7 @@ class LoadedValue(NamedTuple, Generic[V]):
 
 
 class Reader(NamedTuple):
-    """How a request reads a file: ``user_agent`` and the downloader ``via`` are its own;
+    """The way that a request reads a file: ``user_agent`` and the downloader ``via`` are its own;
     ``send_time``, ``proxy`` and ``in_place`` as in ``SiteFiles.read``."""
 
     user_agent: str
@@ -196,7 +196,7 @@ class RobotsGuard(SiteRules[tuple[str, str], Rules]):
         return response
 
     def reader_of(self, request: Request, settings: SpiderSettings) -> Reader:
-        """How a request of a spider reads the file."""
+        """The way that a request of a spider reads the file."""
         own = user_agent_of(request.headers, settings.headers) or settings.user_agent
         via = request.downloader or settings.downloader
         if via == BROWSER:  # the file needs none

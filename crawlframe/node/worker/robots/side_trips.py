@@ -41,7 +41,7 @@ class SideTrips:
             await self._send(fetch.outcome, why.errand._replace(home=home))
 
     async def go_on(self, fetch: ClaimedFetch) -> Response:
-        """In place of a fetch: makes a step of the errand that has brought the request to this
+        """Makes, in place of a fetch, a step of the errand that has brought the request to this
         host. Then the request continues, or returns to its own host. Raises NoResponse."""
         outcome, step = fetch.outcome, FileStep(None)
         assert outcome.side_trip is not None

@@ -71,7 +71,7 @@ class StoredStarts(StartParts):
             raise StartEnded(Verdict.ERROR, "refused", str(error)) from None
 
     def _without_known(self, part: StartPart) -> StartPart:
-        """As Committer does for other requests."""
+        """The part without known requests, as Committer leaves them out of others."""
         (known,) = self._frontier.known([(part.task, part.follow_ups)])
         new = [link for link, old in zip(part.follow_ups, known, strict=True) if not old]
         dropped = len(part.follow_ups) - len(new)

@@ -32,8 +32,8 @@ class IdentityRefresh:
         self._asked = False
 
     def load_first(self) -> None:
-        """On the ledger's thread: nothing is fetched without them. Raises LedgerAway, and
-        ConfigError if this node cannot read them."""
+        """Loads the credentials on the ledger's thread: nothing is fetched without them. Raises
+        LedgerAway, and ConfigError if this node cannot read them."""
         if not self._identity.is_loaded:
             self._identity.load(self._ledger.identity())
 

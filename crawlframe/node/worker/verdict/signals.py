@@ -114,7 +114,7 @@ class FetchReports:
     clock: Callable[[], float] = time.perf_counter
 
     def send_time(self, claimed: Claimed) -> SendTime:
-        """From when on a claimed request may be sent."""
+        """The time from which a claimed request may be sent."""
         if claimed.due is None:
             return SendTime(clock=self.clock)
         return SendTime(claimed.due, partial(self.sent, claimed, 0.0), self.clock)
