@@ -43,7 +43,7 @@ class ProxyServer:
 
     @property
     def line(self) -> str:
-        """As a list has it."""
+        """The proxy as in a list."""
         login = f"{self.login}@" if self.login else ""
         return f"{self.scheme}://{login}127.0.0.1:{self.port}"
 
@@ -171,7 +171,7 @@ class ProxyServer:
     async def _connect(
         self, host: str, port: int
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """All names are this machine."""
+        """Connects to this machine, by any name."""
         if not host.replace(".", "").isdigit():
             host = "127.0.0.1"
         there = await asyncio.open_connection(host, port, local_addr=(self.source, 0))

@@ -50,7 +50,7 @@ def only(config: pytest.Config) -> bool:
 
 
 def guard(config: pytest.Config) -> None:
-    """From here on no process can be started, if this is a run of quick tests."""
+    """Forbids starts of processes from here on, if this is a run of quick tests."""
     runs_tests = hasattr(config, "workerinput") or not config.getoption("numprocesses", None)
     if only(config) and runs_tests:
         sys.addaudithook(_refuse)

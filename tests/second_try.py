@@ -91,7 +91,7 @@ class SecondTry:
         return {name for name in self._flaky if name.partition("[")[0] not in self._known}
 
     def _try_again(self, name: str) -> str:
-        """Why it failed; "" if it passed."""
+        """The reason of the failure; "" if it passed."""
         options = (
             "-n0",
             "-q",

@@ -44,7 +44,7 @@ class StockRedis(RedisServer):
 
 
 class StockPostgres(PostgresServer):
-    """With a password, and everything written to a disk as it is by default."""
+    """A server with a password, which writes everything to a disk as it is by default."""
 
     initdb = ("-A", "scram-sha-256", "--pwfile=password")
     place = "/var/tmp"

@@ -1,4 +1,4 @@
-"""On which databases tests run each time, in a session of pytest of its own."""
+"""The databases that tests run on each time, in a session of pytest of its own."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ TEXTS = [
 
 
 def same(one: Any, other: Any) -> bool:
-    """Also NaN, the sign of zero, and types."""
+    """Whether two values are equal, also NaN, the sign of zero, and types."""
     return repr(one) == repr(other)
 
 

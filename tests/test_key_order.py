@@ -20,7 +20,7 @@ ITEMS = st.recursive(
 
 
 def as_jsonb(value: Any) -> Any:
-    """With the keys as jsonb sorts them."""
+    """The value with the keys as jsonb sorts them."""
     if isinstance(value, dict):
         keys = sorted(value, key=lambda key: (len(key.encode()), key.encode()))
         return {key: as_jsonb(value[key]) for key in keys}

@@ -162,7 +162,7 @@ def test_items_of_scrapy_travel() -> None:
 
 
 class Leaving(BaseException):
-    """Such as SystemExit."""
+    """An exception such as SystemExit."""
 
 
 class Boom:

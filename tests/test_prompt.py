@@ -1,4 +1,4 @@
-"""Which prompt is opened, and where."""
+"""The prompt that is opened, and its place."""
 
 from __future__ import annotations
 

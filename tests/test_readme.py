@@ -16,13 +16,13 @@ PAGES = {name: (CHECKOUT / name).read_text() for pair in PAIRS for name in pair}
 
 
 def code(page: str) -> list[str]:
-    """Its blocks of code, without the comments of commands: those are translated."""
+    """The blocks of code of a page, without the comments of commands: those are translated."""
     blocks = re.findall(r"```\w*\n(.*?)```", page, re.DOTALL)
     return [re.sub(r" +# .*", "", block) for block in blocks]
 
 
 def link_targets(page: str) -> list[str]:
-    """Without the language: each README links to the quickstart in its own."""
+    """Targets of links, without the language: each README links to the quickstart in its own."""
     targets = re.findall(r"\]\(([^)#:]+)\)", page)
     return sorted(target.replace(".zh-CN", "") for target in targets)
 

@@ -1,5 +1,5 @@
-"""Which module may import which (docs/architecture.md), and that no folder imports in a circle:
-read from the source. How large a module may be: tests/test_weight.py."""
+"""Imports that modules may have (docs/architecture.md), without a circle of folders: read from the
+source. Sizes of modules: tests/test_weight.py."""
 
 from __future__ import annotations
 

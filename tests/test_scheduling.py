@@ -1,4 +1,4 @@
-"""Which tests run in the same process of xdist."""
+"""Tests that run in the same process of xdist."""
 
 from __future__ import annotations
 

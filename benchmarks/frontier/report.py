@@ -83,7 +83,7 @@ class Report(NamedTuple):
         return goals
 
     def figures(self) -> dict[str, Any]:
-        """Everything, for JSON."""
+        """All figures, for JSON."""
         data: dict[str, Any] = {"redis": self.server}
         for name, lines in self.lines.items():
             data[name] = {line.label: [row._asdict() for row in line.rows] for line in lines}

@@ -28,13 +28,13 @@ _generations = count(1)  # a claim's number must be new for its generation
 
 
 class Store(NamedTuple):
-    """Where the frontier is."""
+    """The address of the frontier."""
 
     url: str
     partitions: int
 
     def frontier(self) -> Frontier:
-        """On a fresh connection."""
+        """A frontier on a fresh connection."""
         return Frontier.connect(self.url, Settings(partitions=self.partitions))
 
 
@@ -102,7 +102,7 @@ def work(store: Store, web: Web, load: Load, known: int, fresh: int) -> Work:
 
 
 def _dies_quietly() -> None:
-    """For a child: its parent handles Ctrl-C and SIGTERM."""
+    """Leaves Ctrl-C and SIGTERM of a child to its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 

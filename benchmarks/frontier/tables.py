@@ -19,7 +19,7 @@ LINKS, NEW = 20, 1  # one new link for each request keeps the queue as long as i
 
 
 class Size(NamedTuple):
-    """How much is measured."""
+    """The amount of measuring."""
 
     rounds: int
     requests: int  # of one measurement

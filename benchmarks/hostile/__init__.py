@@ -1,1 +1,1 @@
-"""How long pages that are made to hold up a parser keep the event loop of a worker."""
+"""Time that pages made to hold up a parser keep the event loop of a worker."""

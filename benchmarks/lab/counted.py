@@ -165,7 +165,7 @@ def answer(body: bytes, kind: str = "text/html; charset=utf-8") -> bytes:
 
 
 def _files(root: Path) -> Callable[[bytes], bytes]:
-    """All of them are read at once, so that no answer waits for the disk."""
+    """Files that are all read at once, so that no answer waits for the disk."""
     answers = {}
     for file in root.rglob("*"):
         if file.is_file():

@@ -1,1 +1,1 @@
-"""How polite a cluster is to simulated servers on loopback addresses."""
+"""Politeness of a cluster to simulated servers on loopback addresses."""

@@ -38,7 +38,7 @@ class Scene(NamedTuple):
 
 
 def scenes(quick: bool) -> list[Scene]:
-    """All of them; the quick ones are of the same kind, and last seconds instead of minutes."""
+    """All scenes; the quick ones are of the same kind, and last seconds instead of minutes."""
     warm_up, length = (6.0, 24.0) if quick else (30.0, 180.0)
     phases = (16.0, 32.0, 48.0) if quick else (120.0, 300.0, 420.0)
     out = (12.0, 18.0) if quick else (60.0, 120.0)

@@ -102,7 +102,7 @@ class _Fetched(Downloader):
 
 
 def engine(pages: list[Page]) -> Part:
-    """From a claimed request to an outcome, without fetch and callback."""
+    """The engine from a claimed request to an outcome, without fetch and callback."""
     claimed = [held(page.url) for page in pages]
     marks = RunningMarks(1, IN_FLIGHT)
     place = marks.take()
@@ -156,7 +156,7 @@ def messages(pages: list[Page]) -> list[Part]:
 
 
 def callback(pages: list[Page]) -> list[Part]:
-    """With the fast tree; links are collected as in a worker that knows all of them."""
+    """The callbacks with the fast tree; links are collected as in a worker that knows all."""
 
     def upto(step: Callable[[Response], object]) -> float:
         return best(lambda: [step(page.response()) for page in pages], len(pages))

@@ -1,1 +1,1 @@
-"""How fast changed code goes live under ``runcrawler --reload``, and how it affects the crawl."""
+"""Speed of code changes under ``runcrawler --reload``, and their effect on the crawl."""

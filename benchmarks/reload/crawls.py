@@ -27,8 +27,8 @@ WORKERS = 2
 
 
 class Place(NamedTuple):
-    """Where a run takes place: an empty directory, the latency of the site in seconds, and the
-    number of spider modules."""
+    """The place of a run: an empty directory, the latency of the site in seconds, and the number of
+    spider modules."""
 
     directory: Path
     latency: float

@@ -19,8 +19,8 @@ from crawlservice.watches.visits import Visits
 
 
 def participants() -> Participants:
-    """Participants of this thread's ledger, in the order in which all processes lock rows. A task is
-    locked last, for it is shared by all its pages; budgets close tasks."""
+    """Participants of this thread's ledger, in the order in which all processes lock rows. A task
+    is locked last, for it is shared by all its pages; budgets close tasks."""
     place = archive()
     return Participants(
         (

@@ -60,7 +60,7 @@ class Site:
         return self._slugs[(id - FIRST_ID) % len(self._slugs)]
 
     def list_pages(self, slug: str) -> int:
-        """How many list pages a district has: at least one, which may be empty."""
+        """The number of list pages of a district: at least one, which may be empty."""
         return max(1, -(-len(self.ids_in(slug)) // self.page_size))
 
     def crawl_pages(self) -> int:

@@ -109,7 +109,7 @@ def test_origins_are_apart() -> None:
 
 
 def test_each_page_may_seem_to_speak_for_a_rule_of_its_own() -> None:
-    """As with ?id=5 and /a/title-5: the time must not grow with the square of the pages."""
+    """Pages such as ?id=5 and /a/title-5: the time must not grow with the square of the pages."""
     some = []
     for n in range(400):
         some += [sample(f"/item?id={n}", f"{n}"), sample(f"/a/{'x' * (n % 7)}{n * n}-{n}", f"{n}")]

@@ -48,7 +48,7 @@ def address_of(number: int) -> str:
 
 @cache
 def hosts(count: int) -> tuple[Host, ...]:
-    """So many hosts. Raises ValueError for a number that has no addresses."""
+    """The simulated hosts. Raises ValueError for a number that has no addresses."""
     if not 1 <= count <= 60_000:
         raise ValueError(f"{count} hosts: there can be 1 to 60,000")
     return tuple(map(_host, range(count)))
@@ -76,7 +76,7 @@ def _host(number: int) -> Host:
 
 
 def robots_of(host: Host) -> str:
-    """Its robots.txt."""
+    """The robots.txt of a host."""
     lines = ["User-agent: *", f"Disallow: {PRIVATE}"]
     if host.crawl_delay:
         lines.append(f"Crawl-delay: {host.crawl_delay:g}")
@@ -108,7 +108,7 @@ def drips(host: Host, number: int) -> bool:
 
 
 def wanted(host: Host) -> int:
-    """How many pages a crawler can get of it."""
+    """The number of pages that a crawler can get of a host."""
     if host.kind == "silent":
         return 0
     if host.kind != "drip":

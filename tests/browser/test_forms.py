@@ -93,7 +93,7 @@ def sent_by(browser: Browser, html: str, charset: str, filled: dict[str, str]) -
 
 
 def comparable(sent: dict[str, Any]) -> tuple[Any, ...]:
-    """With the same boundary, and the same order of fields."""
+    """A request with the same boundary, and the same order of fields."""
     body = BOUNDARY.sub(b"BOUNDARY", sent["body"] or b"")
     kind = BOUNDARY.sub(b"BOUNDARY", (sent["type"] or "").encode()).decode()
     url, _, query = sent["url"].partition("?")

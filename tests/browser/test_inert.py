@@ -277,7 +277,7 @@ def kind_of(url: str) -> tuple[Any, ...]:
 
 
 def rows_of(model: Any, all_: bool) -> slice:
-    """Its rows that are opened: one with a URL with and one without a host, where it has a URL."""
+    """The rows to open: one with a URL with and one without a host, where it has a URL."""
     named = {"url", "page_url", "link"} & {field.name for field in model._meta.concrete_fields}
     return slice(0, ROWS if all_ or named else 1, 1 if all_ else 2)
 

@@ -61,7 +61,7 @@ def called(*names: str, **raises: Exception) -> tuple[Calls, Participants]:
 
 
 def commit(participants: Participants, batch: list[Outcome], new: Collection[bytes]) -> Any:
-    """As a ledger does; returns the outcomes that end by it."""
+    """Commits as a ledger does; returns the outcomes that end by it."""
     participants.prepare(batch)
     participants.write(participants.writing(batch), new)
     return participants.after(batch, {})

@@ -175,7 +175,7 @@ class Crawling:
         return asyncio.run(main()), parts.waiting
 
     def commit(self, outcome: Outcome) -> list[Admission]:
-        """As the commit thread does."""
+        """Commits as the commit thread does."""
         try:
             return self.ledger.commit([outcome])[outcome.rid].follow_ups
         except LedgerRefused as error:

@@ -43,7 +43,7 @@ def site() -> Iterator[tuple[Site, str]]:
 
 
 def keep(task: Task, site: Site, origin: str, targets: list[str]) -> None:
-    """As a worker that has fetched these."""
+    """Keeps pages as a worker that has fetched these."""
     done = []
     for target in targets:
         request = Request(origin + target)

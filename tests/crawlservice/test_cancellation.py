@@ -36,7 +36,7 @@ ENOUGH = 60.0  # seconds: a whole settlement, however busy the machine is
 
 @pytest.fixture(params=[1, 3])
 def frontier(request: Any, redis_client: Redis, monkeypatch: pytest.MonkeyPatch) -> Frontier:
-    """With one partition and with several."""
+    """Frontiers with one partition and with several."""
     frontier = Frontier(PartitionedStore(redis_client, partitions=request.param, follows=True))
     renew(frontier)
     monkeypatch.setattr(retry_module, "frontier", lambda: frontier)

@@ -50,7 +50,7 @@ class Writer:
 
 @pytest.fixture
 def busy(orm: str) -> None:
-    """Only PostgreSQL has several writers."""
+    """Skips the test on SQLite: only PostgreSQL has several writers."""
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has one writer")
 

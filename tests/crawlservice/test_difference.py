@@ -1,4 +1,4 @@
-"""How the items of a page differ: by place or by a key, by field, and in bounds."""
+"""Differences of the items of a page: by place or by a key, by field, and in bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where exports connect to: nowhere that is not public, unless the network is allowed."""
+"""Addresses for exports: none that is not public, unless the network is allowed."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ POINTS = [point for point in faults.POINTS if point.startswith("export.")]
 
 @pytest.fixture
 def place(tmp_path: Path, settings_with: Callable[..., None]) -> Path:
-    """Where exports are written."""
+    """The directory of exports."""
     settings_with(EXPORT_DIR=tmp_path / "exports")
     return tmp_path / "exports" / "out"
 

@@ -42,7 +42,7 @@ def in_force(frontier: Frontier, name: str = NAME) -> HostOrder | None:
 
 
 def hold(frontier: Frontier, name: str, why: str, until: float = math.inf) -> None:
-    """As the scripts do for a host that blocks, or asks for a long wait."""
+    """Holds a host as the scripts do if it blocks, or asks for a long wait."""
     keys, redis = frontier.store.keys[0], frontier.store.redis
     ms = FOREVER if math.isinf(until) else round(1000 * until)
     more = {"p": 1} if why == "blocked" else {}

@@ -60,7 +60,7 @@ def kept(task: Task, name: str, body: bytes = b"<p>1", reason: str = "", **more:
 
 
 def bodies() -> dict[str, bytes]:
-    """By the URL of each page."""
+    """Bodies by the URL of each page."""
     rows = [*KeptPage.objects.order_by("url")]
     found = read({row.body_id for row in rows})
     return {row.url.removeprefix("http://h/"): found[row.body_id] for row in rows}

@@ -26,7 +26,7 @@ RECEIVERS = 3
 
 @pytest.fixture
 def outbox(orm: str) -> Outbox[int]:
-    """With two messages for each of three receivers, the older ones first."""
+    """An outbox with two messages for each of three receivers, the older ones first."""
     for number in range(RECEIVERS):
         webhook = Webhook.objects.create(name=str(number), url="http://x/", sealed_secret="")
         for _ in range(2):

@@ -87,7 +87,7 @@ def test_a_format_by_name_counts_more_than_the_suffix(task: Task, tmp_path: Path
 
 @pytest.fixture
 def buffered(manage_env: dict[str, str]) -> dict[str, str]:
-    """As in a shell: Python buffers its output until it ends."""
+    """The environment of a shell: Python buffers its output until it ends."""
     del manage_env["PYTHONUNBUFFERED"]
     return manage_env
 

@@ -43,7 +43,7 @@ def ledger(
 
 @pytest.fixture
 def task(ledger: DjangoLedger) -> Task:
-    """Its pages: a redirect, two with equal bytes, one that failed, the DOM of a browser."""
+    """A task with a redirect, two pages with equal bytes, a failed page, the DOM of a browser."""
     task = Task.objects.create(spider="shop", seeds=b"")
     ledger.commit([kept(Task.objects.create(spider="other", seeds=b""), "elsewhere")])
     ledger.commit([redirected(task), kept(task, "b", b"<p>same"), kept(task, "c", b"<p>same")])

@@ -36,7 +36,7 @@ USERS = "/admin/auth/user/"
 
 @pytest.fixture(autouse=True)
 def cheap_passwords(settings_with: Callable[..., None]) -> None:
-    """Without it, each login takes half a second of hashing."""
+    """Cheap hashes: otherwise each login takes half a second."""
     settings_with(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"])
 
 

@@ -48,7 +48,7 @@ def all_rows() -> Bounds:
 
 
 def no_refusal(task: Task, bad: str, good: str) -> None:
-    """Of a watch that refuses no version."""
+    """The record of a watch that refuses no version."""
 
 
 def items(count: int, first: int = 0, **fields: Any) -> list[dict[str, Any]]:

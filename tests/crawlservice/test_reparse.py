@@ -82,7 +82,7 @@ class Mended(Houses):
 
 
 def site() -> dict[str, tuple[int, bytes]]:
-    """Of six houses, two have the new markup, and one is gone."""
+    """Six houses: two have the new markup, and one is gone."""
     links = "".join(f'<a href="/{n}">{n}</a>' for n in range(HOUSES))
     pages = {f"/{n}": (200, b'<p class="price">%d' % n) for n in range(HOUSES)}
     pages |= {f"/{n}": (200, b'<p class="cost">%d' % n) for n in (1, 4)}
@@ -125,7 +125,7 @@ def told(task: Task) -> list[dict[str, Any]]:
 
 
 def everything(*but: Task) -> list[Any]:
-    """All that a dry run must not touch."""
+    """All data that a dry run must not touch."""
     others = [task.pk for task in but]
     return [
         [*Page.objects.exclude(task__in=others).order_by("pk").values()],

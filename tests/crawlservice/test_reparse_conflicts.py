@@ -60,7 +60,7 @@ URL = "http://shop.example/"
 
 
 def retried(crawling: Crawling, task: Task) -> None:
-    """Its errors are fetched again, and it ends again."""
+    """Fetches the errors of a task again, until it ends again."""
     retry(task.pk)
     task.refresh_from_db()
     known = [one for batch in KnownRequests(task).batches() for one in batch]

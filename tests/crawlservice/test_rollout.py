@@ -295,8 +295,7 @@ def task(published: Frontier) -> Task:
 
 @pytest.fixture
 def run_pages(watcher: Watcher, task: Task, add_page: AddPage) -> Callable[..., None]:
-    """From now on, each live node runs a page per tick: ``run_pages(**fields)`` for pages of
-    NEW."""
+    """Lets each live node run a page per tick: ``run_pages(**fields)`` for pages of NEW."""
     numbers = count()
 
     def run(pages: int = 1000, **fields: Any) -> None:

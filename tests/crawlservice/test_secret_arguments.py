@@ -86,7 +86,7 @@ def everything_stored(redis: Redis) -> str:
 
 
 def as_arguments(sent: dict[str, str]) -> dict[str, str]:
-    """As the form of a task is sent."""
+    """The arguments as the form of a task is sent."""
     own = ("priority", "csrfmiddlewaretoken")
     return {name if name in own else f"argument-{name}": text for name, text in sent.items()}
 

@@ -39,7 +39,7 @@ def task() -> Task:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Also in the order of keys, and in types."""
+    """Whether two values are equal, also in the order of keys, and in types."""
     return json.dumps(one) == json.dumps(other)
 
 

@@ -151,7 +151,7 @@ class Campaign:
 
     @property
     def lost(self) -> str:
-        """How many answers did not arrive."""
+        """The number of answers that did not arrive."""
         redis, postgres = self._cluster.redis_proxy.lost, self._cluster.postgres_proxy.lost
         return f"{redis} answers of Redis and {postgres} of PostgreSQL were lost"
 

@@ -157,7 +157,7 @@ class Cluster:
         return [psutil.Process(n.pid) for n in self._nodes.values() if n.poll() is None]
 
     def masters(self) -> list[psutil.Process]:
-        """One of each node, and two during a handover."""
+        """The masters, one of each node, and two during a handover."""
         return _children(self.heads())
 
     def children(self) -> list[psutil.Process]:
@@ -234,7 +234,7 @@ class Cluster:
 
 
 def _children(parents: list[psutil.Process]) -> list[psutil.Process]:
-    """Those forked from our processes, unlike git and other programs."""
+    """Processes forked from ours, unlike git and other programs."""
     found = []
     for parent in parents:
         with suppress(psutil.Error):

@@ -69,7 +69,7 @@ class Maze:
         return Page(self, number)
 
     def gone(self) -> int:
-        """How many linked addresses do not exist."""
+        """The number of linked addresses that do not exist."""
         return sum(self.page(number).leads_nowhere for number in range(self.pages))
 
     def distances(self) -> dict[int, int]:

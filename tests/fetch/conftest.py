@@ -28,7 +28,7 @@ LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
 
 
 class RequestsDownloader(Bare):
-    """With whole fetches, as CurlDownloader has them."""
+    """A downloader with whole fetches, as CurlDownloader has them."""
 
     async def fetch(
         self,

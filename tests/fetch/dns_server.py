@@ -89,7 +89,7 @@ class _Udp(asyncio.DatagramProtocol):
 
 @asynccontextmanager
 async def dns_server() -> AsyncIterator[DnsServer]:
-    """In the running loop."""
+    """A DNS server in the running loop."""
     server, loop = DnsServer(), asyncio.get_running_loop()
     tcp = await asyncio.start_server(server.serve_tcp, "127.0.0.1", 0)
     port = tcp.sockets[0].getsockname()[1]

@@ -1,4 +1,4 @@
-"""Which page renders an order, and when browsers and contexts are renewed; no browser is needed."""
+"""Assignment of orders to pages, and renewal of browsers and contexts; no browser is needed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ORIGIN = "http://a.test"
 
 
 class Browser:
-    """In place of Chromium."""
+    """A stand-in for Chromium."""
 
     made: list[Browser] = []
 

@@ -1,4 +1,4 @@
-"""Which pictures of a browser are kept, and which are not."""
+"""Pictures of a browser that are kept, and others that are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""As much of S3 as a file store needs, in memory."""
+"""A part of S3 that suffices for a file store, in memory."""
 
 from __future__ import annotations
 

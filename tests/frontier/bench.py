@@ -34,7 +34,7 @@ return rows
 
 
 def dump(redis: Any) -> dict[str, Any]:
-    """Everything in Redis without an expiry, comparable. Of a lease, only that it exists."""
+    """All data of Redis without an expiry, comparable. Of a lease, only that it exists."""
     content: dict[str, Any] = {}
     for key, kind, read in redis.eval(DUMP, 0):
         if kind in (b"hash", b"zset"):

@@ -14,7 +14,7 @@ from tests.frontier.bench import Bench
 
 
 def slots(bench: Bench, host: str = "a.example") -> int:
-    """How many slots of the host are taken."""
+    """The number of slots of the host that are taken."""
     partition = bench.store.partition_of(host)
     return int(bench.redis.hget(bench.key("HOST", host, partition), "a") or 0)
 

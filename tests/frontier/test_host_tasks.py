@@ -1,4 +1,4 @@
-"""Which tasks have ready requests of a host."""
+"""Tasks with ready requests of a host."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ LAYERS = 3
 
 
 def is_done(bench: Bench, layer: int, task: int = 1) -> bool:
-    """As the steward decides it."""
+    """Whether the layer is done, as the steward decides it."""
     if not bench.frontier.layers.reached(task).is_at(layer):
         return False
     counts = bench.frontier.counts(task)

@@ -293,8 +293,8 @@ class Machine(RuleBasedStateMachine):
         done=name_sets,
     )
     def fetch(self, choice: int, n: int, names: list[int], late: bool, done: list[int]) -> None:
-        """Some fetches finish, and their hosts have more slots for this very claim. Then some of
-        the held requests complete."""
+        """Finishes some fetches; their hosts have more slots for this very claim. Then completes
+        some of the held requests."""
         self.claim(choice, 12)
         self.claim(choice, n, [(task, name) for task in TASKS for name in names], late)
         self.worked(choice, done)
@@ -365,7 +365,7 @@ class Machine(RuleBasedStateMachine):
         self.again = again
 
     def poorer(self, generation: int) -> int:
-        """How many generations claimed in vain and hold less than half of this one's requests."""
+        """Number of generations that claimed in vain and hold less than half of its requests."""
         held: Counter[tuple[int, Any]] = Counter()
         for task in self.tasks.values():
             for rid, place in task.places.items():
@@ -505,7 +505,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(data=st.data(), choice=st.integers(0, 9), page=st.sampled_from(PAGES))
     def hop(self, data: st.DataObject, choice: int, page: str) -> None:
-        """Everything that a node gets is redirected."""
+        """Redirects every request that a node gets."""
         self.claim(choice, 12)
         everyone = st.just([(task, name) for task in TASKS for name in range(NAMES)])
         self.redirect(data, choice, page, False, everyone)

@@ -140,7 +140,7 @@ def test_the_store_of_a_name_is_forgotten_after_some_time(bench: Bench) -> None:
 
 @pytest.fixture
 def plain(make_bench: Any) -> Bench:
-    """Without sending all twice, which takes its time."""
+    """A bench that does not send each verb twice, which takes its time."""
     made: Bench = make_bench(store=PartitionedStore)
     return made
 

@@ -40,7 +40,7 @@ def pool(n: int, **fields: Any) -> list[PooledProxy]:
 
 
 def prove(bench: Bench, *proxies: int) -> None:
-    """They have answered before, so they may have any number of requests in flight."""
+    """Marks proxies as working: they may have any number of requests in flight."""
     for proxy in proxies:
         for partition in range(bench.store.partitions):
             bench.redis.hset(bench.key("PROXY", proxy, partition), "ok", 1)

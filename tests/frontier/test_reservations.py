@@ -1,4 +1,4 @@
-"""Which request fetches a page that several tasks want."""
+"""Reservations of pages that several tasks want."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def by_hand(window: str, zone: str, at: int) -> int:
 
 
 def instants(zone: str) -> Iterator[int]:
-    """Some of the next two years (ms), more of them around the changes of the clocks."""
+    """Instants of the next two years (ms), more of them around the changes of the clocks."""
     numbers = gates.encode({"window": f"22:00-06:00 {zone}"}).split(",")
     now = int(datetime.now(UTC).timestamp())
     chance = random.Random(zone)

@@ -41,7 +41,7 @@ NOW = 1_800_000_000.0
 
 @dataclass
 class Message:
-    """As the verifier wants it."""
+    """A message as the verifier wants it."""
 
     url: str
     headers: dict[str, str]

@@ -165,7 +165,7 @@ class Morning:
         return [f"shop-{number:02}" for number in range(1, self.size.shops + 1)]
 
     def good_nights(self) -> None:
-        """All shops, some times; all runs are good. The feed, which hangs, has begun before."""
+        """Runs all shops some times; all runs are good. The feed, which hangs, started before."""
         self._feed = submit("feed", {"site": self.shops.url(FEED)}).pk
         submit("reviews", {"site": self.shops.url(REVIEWS)})
         for night in range(self.size.nights):
@@ -176,7 +176,7 @@ class Morning:
             self.tell(f"good night {night + 1}: {len(tasks)} runs of shop")
 
     def bad_night(self) -> None:
-        """Everything goes wrong."""
+        """Makes everything go wrong."""
         self.shops.changed, self.shops.strict = {*CHANGED}, True
         due = clock.now()
         Schedule.objects.create(

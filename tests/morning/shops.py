@@ -67,7 +67,7 @@ class Shops:
         return 200, self._endless()
 
     def _endless(self) -> Iterator[str]:
-        """So many letters that the transfer does not count as dead."""
+        """Enough letters for the transfer not to count as dead."""
         while not self._released.wait(1):
             yield "." * 100
 

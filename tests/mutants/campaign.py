@@ -97,7 +97,7 @@ class Campaign:
         return not self._stop.is_set() and time.monotonic() < self._ends
 
     def _look(self, arena: Arena) -> None:
-        """Of the sound code, the tests that have changed since."""
+        """Runs the tests that have changed since, on the sound code."""
         new = [test for test in arena.tests if test not in self._verdicts.tests]
         if not new:
             return

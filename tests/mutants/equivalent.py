@@ -381,7 +381,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
 
 
 def reason(mutant: Mutant) -> str:
-    """Why it changes nothing observable; "" if that is not known."""
+    """The reason why a mutant changes nothing observable; "" if none is known."""
     lines = REASONS.get(mutant.file.rpartition("/")[2], {})
     return next((why for changes, why in lines.get(mutant.line, ()) if mutant.what in changes), "")
 

@@ -38,7 +38,7 @@ class Change(NamedTuple):
 
 
 def mutants(file: str, source: str, changes: Iterable[tuple[str, Change]]) -> Iterator[Mutant]:
-    """One for each (part, change) that gives a text different from those before."""
+    """Mutants, one for each (part, change) that gives a text different from those before."""
     lines, made = source.split("\n"), {source}
     times: Counter[tuple[int, str]] = Counter()
     for part, change in sorted(changes, key=lambda one: one[1].start):

@@ -244,8 +244,8 @@ def _why(report: pytest.TestReport) -> str:
 
 
 def _put_in_scripts(files: dict[str, str]) -> None:
-    """From now on the verbs have these texts of their files. To put all of them together again
-    takes longer than most tests."""
+    """Gives the verbs these texts of their files. To put all of them together again takes longer
+    than most tests."""
     from crawlframe.frontier.client import scripts
 
     sound = scripts.source

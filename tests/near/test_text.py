@@ -1,4 +1,4 @@
-"""Which text of a page is compared."""
+"""The compared text of a page."""
 
 from __future__ import annotations
 

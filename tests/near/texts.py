@@ -6,7 +6,7 @@ from random import Random
 
 
 def text(seed: int, words: int) -> list[bytes]:
-    """Some words are frequent, as in a language."""
+    """A text with some frequent words, as in a language."""
     chance = Random(seed)
     return [b"w%d" % int(chance.paretovariate(0.5)) for _ in range(words)]
 

@@ -11,4 +11,4 @@ __all__ = ("bench", "make_bench")
 
 @pytest.fixture(autouse=True)
 def without_browser(no_browser: None) -> None:
-    """In all of these tests."""
+    """All of these tests run without a browser."""

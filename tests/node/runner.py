@@ -28,7 +28,7 @@ HTML = {"Content-Type": "text/html"}
 
 
 class Spiders(Registry):
-    """These; nothing is imported for them."""
+    """A registry of these spiders; nothing is imported for them."""
 
     def __init__(self, *spiders: type[Spider]) -> None:
         self.spiders = {spider.name: spider for spider in spiders}

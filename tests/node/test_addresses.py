@@ -14,7 +14,7 @@ from tests.node.runner import URL, Ready, Tasks
 
 
 class Plain(Spider):
-    """It has no such limits."""
+    """A spider without such limits."""
 
     name = "plain"
     settings: ClassVar[dict[str, Any]] = {}

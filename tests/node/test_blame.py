@@ -1,4 +1,4 @@
-"""Which requests are held responsible for the death of a worker."""
+"""Requests that are held responsible for the death of a worker."""
 
 from __future__ import annotations
 

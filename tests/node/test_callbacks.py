@@ -1,4 +1,4 @@
-"""How callbacks are run: their results, where they run, and the marks meanwhile."""
+"""Callbacks: their results, their threads, and the marks meanwhile."""
 
 from __future__ import annotations
 

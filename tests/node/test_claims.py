@@ -63,7 +63,7 @@ def over(*requests: Claimed) -> list[tuple[bytes, int, Signal]]:
 
 
 class Away(Frontier):
-    """Its next claim is executed, and the answer is lost."""
+    """A frontier whose next claim is executed, and the answer is lost."""
 
     def claim(self, *args: object) -> object:  # type: ignore[override]
         super().claim(*args)  # type: ignore[arg-type]

@@ -1,5 +1,5 @@
-"""Which version goes live, which is refused and which is tried again. The templates are not forked:
-the tests send their messages."""
+"""Versions that go live, are refused or are tried again. The templates are not forked: the tests
+send their messages."""
 
 from __future__ import annotations
 

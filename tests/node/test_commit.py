@@ -50,7 +50,7 @@ PAGES = ["/a", "/b", "/c"]
 
 
 class Ledger(DjangoLedger):
-    """Also records the content of Redis when a batch was written."""
+    """A ledger that also records the content of Redis when a batch was written."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""How the commit thread checks whether Redis still knows its calls, with a real frontier."""
+"""The check by the commit thread whether Redis still knows its calls, with a real frontier."""
 
 from __future__ import annotations
 

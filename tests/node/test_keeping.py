@@ -1,4 +1,4 @@
-"""Which pages of a worker are kept: by the setting of their spider, and by how they ended."""
+"""Kept pages of a worker: by the setting of their spider, and by their end."""
 
 from __future__ import annotations
 

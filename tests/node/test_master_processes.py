@@ -1,4 +1,4 @@
-"""How a supervisor reports a master that fails before it serves."""
+"""A supervisor's report on a master that fails before it serves."""
 
 from __future__ import annotations
 

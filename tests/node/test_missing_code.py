@@ -51,11 +51,11 @@ def claimed(record: bytes, deliveries: int = 0, kills: int = 0) -> Claimed:
 
 
 async def no_task(task: int) -> None:
-    """It is not in the database."""
+    """The answer for a task that is not in the database."""
 
 
 class Leaving(BaseException):
-    """Such as SystemExit."""
+    """An exception such as SystemExit."""
 
 
 def run(

@@ -33,7 +33,7 @@ class NoChecker(Child):
 
 
 class Checking(NoForks):
-    """Its checkers are not processes either. ``refuses``: no checker can be forked."""
+    """A node whose checkers are no processes either. ``refuses``: no checker can be forked."""
 
     refuses = False
 

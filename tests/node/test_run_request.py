@@ -80,7 +80,7 @@ class Picky(Shop):
 
 
 class Fetched(Downloader):
-    """Its answer to every request is ``answer``, set by the test."""
+    """A downloader that answers every request with ``answer``, set by the test."""
 
     answer: int | Exception = 200
     headers: ClassVar[dict[str, str]] = {}

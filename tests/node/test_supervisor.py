@@ -107,7 +107,7 @@ class NoMaster(MasterProcess):
 
 
 class NoForks(MasterProcesses):
-    """Its masters are not processes. ``broken``: none can be started."""
+    """A node whose masters are no processes. ``broken``: none can be started."""
 
     def __init__(self, stack: ExitStack) -> None:
         super().__init__(["command"])

@@ -28,7 +28,7 @@ class Clustering(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """How noise was found from samples; ``sampled``: how many of them there were."""
+    """Quality of noise found from samples; ``sampled``: their number."""
 
     precision: float
     recall: float

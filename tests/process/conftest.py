@@ -77,7 +77,7 @@ def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def postgres_template(postgres_url: str) -> Iterator[str]:
-    """On this server: the other tests may have made theirs already."""
+    """A template on this server: the other tests may have made theirs already."""
     with template_on(postgres_url) as name:
         yield name
 

@@ -53,7 +53,7 @@ def shop(code: object, name: str = "shop") -> str:
 
 
 class Gate(dict[str, float]):
-    """For ``web.delays``: pages below ``/held/`` are not answered before ``open``."""
+    """A gate for ``web.delays``: pages below ``/held/`` are not answered before ``open``."""
 
     def __init__(self) -> None:
         self._opened = threading.Event()
@@ -76,7 +76,7 @@ class Project:
 
     @classmethod
     def make(cls, root: Path, *, git: bool = True) -> Project:
-        """One with a single spider, ``shop``."""
+        """Makes a project with a single spider, ``shop``."""
         project = cls(root)
         project.write("shops/__init__.py", "")
         project.write("shops/shop.py", shop("first"))

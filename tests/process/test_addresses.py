@@ -26,7 +26,7 @@ NAMES, EACH = 100, 4
 
 @dataclass
 class Log:
-    """Of one address: when requests arrived, and the most in flight."""
+    """The log of one address: times of requests, and the most in flight."""
 
     arrivals: list[float] = field(default_factory=list)
     flying: int = 0

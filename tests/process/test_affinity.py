@@ -32,7 +32,7 @@ NAMES = ("one", "two", "three")
 
 
 class ManyHosts:
-    """One server at many addresses of this machine. ``times``: host -> when it was asked."""
+    """A server at many addresses of this machine. ``times``: host -> times of its requests."""
 
     def __init__(self) -> None:
         self.times: dict[str, list[float]] = defaultdict(list)
@@ -85,7 +85,7 @@ def table(look: Look) -> Table:
 
 
 def whose(look: Look, pk: int) -> dict[str, Counter[int]]:
-    """How many pages of each host each node has fetched, by the pid of its master."""
+    """The number of pages of each host that each node has fetched, by the pid of its master."""
     found: dict[str, Counter[int]] = defaultdict(Counter)
     for item in look.items(pk):
         found[item["url"].split("/")[2]][item["master"]] += 1

@@ -26,7 +26,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def fail(name: str) -> None:
-    """From now on this schedule cannot start; it is not due before long."""
+    """Makes this schedule unable to start; it is not due before long."""
     Schedule.objects.create(
         name=name, spider="gone", every=10**6, next_at=clock.now().replace(year=2999),
         problem="there is no spider gone", problem_since=clock.now(),

@@ -74,7 +74,7 @@ def rendering(master: psutil.Process) -> dict[str, psutil.Process]:
 
 
 def all_of(found: dict[str, psutil.Process]) -> list[psutil.Process]:
-    """With all processes that they have started."""
+    """The processes, with all processes that they have started."""
     members = list(found.values())
     with suppress(psutil.Error):
         members += found["keeper"].children(recursive=True)

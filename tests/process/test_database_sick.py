@@ -187,7 +187,7 @@ class Control:
             self.run("ROLLBACK")
 
     def waiting(self) -> int:
-        """How many others wait for a lock."""
+        """The number of sessions that wait for a lock."""
         return int(self.run("SELECT count(*) FROM pg_locks WHERE NOT granted")[0][0])
 
     def log(self) -> str:

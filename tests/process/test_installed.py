@@ -112,7 +112,7 @@ def new_project(crawlframe: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture
 def project(new_project: Path, tmp_path: Path) -> Path:
-    """Such a project, with one more spider and settings of its own."""
+    """A new project with one more spider and settings of its own."""
     root = tmp_path / "home" / "shop"
     shutil.copytree(new_project, root, symlinks=True)
     (root / "spiders/shop.py").write_text(shop("first"))

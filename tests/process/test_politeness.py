@@ -46,7 +46,7 @@ def cluster(
 
 
 def scene(name: str, address: str, limit: Limit, pages: int, *, endless: bool = False) -> Scene:
-    """Without goals for rates, which depend on the machine."""
+    """A scene without goals for rates, which depend on the machine."""
     goals = Goals(refused=None, reached=None, latency=None)
     return Scene(name, name, Host(address, limit=limit), pages, 0.0, 0.0, goals, endless)
 

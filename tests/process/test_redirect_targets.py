@@ -29,8 +29,8 @@ SWAP = {ord(one): other for one, other in zip("swap", "paws", strict=True)}
 
 
 class MovedSite:
-    """On several hosts: ``/new/<n>`` and where it was before; pages that only redirects lead to;
-    pages behind a cookie; one that fails. ``hits``: answers other than redirects, by URL."""
+    """A site on several hosts: ``/new/<n>`` and its former places; pages that only redirects lead
+    to; pages behind a cookie; one that fails. ``hits``: answers other than redirects, by URL."""
 
     def __init__(self) -> None:
         self.hits: Counter[str] = Counter()

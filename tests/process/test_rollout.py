@@ -76,7 +76,7 @@ def remote(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 @pytest.fixture
 def author(remote: Repository, tmp_path: Path) -> Repository:
-    """Where the revisions of one test are made, on a branch that starts anew."""
+    """The repository of one test's revisions, on a branch that starts anew."""
     clone = remote.clone(tmp_path / "author")
     clone.git("reset", "--quiet", "--hard", clone.git("rev-list", "--max-parents=0", "main"))
     clone.git("push", "--quiet", "--force", "origin", "main")
@@ -94,7 +94,7 @@ def beta(author: Repository, remote: Repository, tmp_path: Path) -> Repository:
 
 
 def _clone_of_node(remote: Repository, path: Path) -> Repository:
-    """With the bytecode of this checkout: compiling takes a node seconds."""
+    """A clone with the bytecode of this checkout: compiling takes a node seconds."""
     clone = remote.clone(path)
     for part in PARTS[:2]:
         shutil.copytree(CHECKOUT / part, path / part, dirs_exist_ok=True)

@@ -92,7 +92,7 @@ class Node(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """How often each may still happen."""
+    """The number of times that each fault may still happen."""
 
     kills: int = 0
     expiries: int = 0  # Redis is away for longer than leases last
@@ -123,7 +123,7 @@ class Step(NamedTuple):
 
 
 def first(budget: Budget, last: bool = False) -> State:
-    """Nothing has happened; the task is in the database."""
+    """The first state: nothing has happened; the task is in the database."""
     return State(Redis(), Database(last=last), (Node(), Node()), budget)
 
 

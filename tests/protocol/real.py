@@ -33,7 +33,7 @@ LEASE = 1000.0  # seconds; only fate lets one end
 
 @contextmanager
 def fault(text: str) -> Iterator[None]:
-    """As if it were set in the environment, for a while. "": none."""
+    """Sets a fault as in the environment, for a while. "": none."""
     with pytest.MonkeyPatch.context() as patch:
         if text:
             patch.setattr(faults, "at", Faults(text).at)

@@ -53,7 +53,7 @@ def cut_out(pattern: str) -> Callable[[str, Random], str]:
 
 
 def put_in(*texts: str) -> Callable[[str, Random], str]:
-    """In a text between tags."""
+    """A damage put into a text between tags."""
 
     def damaged(xml: str, random: Random) -> str:
         start, end = random.choice(places(xml, r"(?<=>)[^<>&]+(?=</)"))

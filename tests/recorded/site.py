@@ -46,7 +46,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Site
 
     def log_message(self, *args: Any) -> None:
-        """Nothing."""
+        """Logs nothing."""
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()

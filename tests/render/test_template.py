@@ -1,4 +1,4 @@
-"""Which URLs belong together."""
+"""Templates: URLs that belong together."""
 
 from __future__ import annotations
 

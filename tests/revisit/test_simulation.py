@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 
 def best(site: Site, budget: float) -> float:
-    """With known rates, for ever."""
+    """The best freshness with known rates, for ever."""
     return site.fresh(shares(site.rates, site.importance, budget))
 
 

@@ -112,7 +112,7 @@ def test_a_reactor_that_the_project_has_imported_does_no_harm(
 
 
 class Old(Plain):
-    """Of Scrapy before 2.13."""
+    """A spider for Scrapy before 2.13."""
 
     name = "old"
 

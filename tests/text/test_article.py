@@ -46,7 +46,7 @@ def page(html: str = PAGE, **headers: str) -> Response:
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing may connect or resolve a name."""
+    """Forbids connections and look-ups of names."""
 
     def refuse(*given: Any, **named: Any) -> Never:
         raise AssertionError(f"connects: {given}")

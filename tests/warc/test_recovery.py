@@ -18,7 +18,7 @@ PAGES = 12
 
 @pytest.fixture
 def places(tmp_path: Path) -> list[CapturePlace]:
-    """Of pages in a segment whose writer is dead."""
+    """Places of pages in a segment whose writer is dead."""
     segments = writer(tmp_path)
     found = segments.append([page(number) for number in range(PAGES)])
     segments.sync()
@@ -32,7 +32,7 @@ def path(tmp_path: Path, places: list[CapturePlace]) -> Path:
 
 
 def complete(path: Path) -> list[int]:
-    """Where the records end."""
+    """The ends of the records."""
     archive = DirectoryArchive(path.parent)
     return [r.offset + r.length for r in records_in(archive, path.name.removesuffix(OPEN))]
 

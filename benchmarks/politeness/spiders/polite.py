@@ -23,7 +23,7 @@ class Polite(Spider):
 
 
 class Shared(Polite):
-    """With limits of an address and none of its names."""
+    """A spider with limits of an address and none of its names."""
 
     name = "shared"
     settings = {"delay": 0.0, "ip": {"delay": 0.1, "concurrency": 2}}

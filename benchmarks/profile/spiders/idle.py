@@ -4,10 +4,10 @@ from crawlframe import Response, Spider
 
 
 class Idle(Spider):
-    """Its callback does nothing."""
+    """A spider whose callback does nothing."""
 
     name = "idle"
     settings = {"delay": 0}
 
     def parse(self, response: Response) -> None:
-        """Nothing."""
+        """Does nothing."""

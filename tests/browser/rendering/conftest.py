@@ -42,7 +42,7 @@ QUICK: dict[str, Any] = {"browser": BrowserSettings(settle=0.0), "robots": False
 
 @pytest.fixture(scope="session")
 def program() -> str:
-    """Any Chromium."""
+    """The path of any Chromium."""
     pytest.importorskip("playwright.async_api", reason="no playwright here")
     found = next((path for name in PROGRAMS if (path := shutil.which(name))), None)
     if found is None:
@@ -83,7 +83,7 @@ class Host:
         return offspring.of(self._process.pid)
 
     def named(self, word: str) -> list[psutil.Process]:
-        """Those with this word in their command line."""
+        """Processes with this word in their command line."""
         found = []
         for process in self.family:
             with contextlib.suppress(psutil.Error):

@@ -78,7 +78,7 @@ def forbidden() -> Iterator[Forbidden]:
 
 @pytest.fixture(scope="module")
 def hosts(program: str) -> Iterator[list[Host]]:
-    """One that allows the site only, and one that allows all of loopback."""
+    """Two browser hosts: one allows the site only, the other all of loopback."""
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as all_:
         hosts = [
             Host(Path(place), program=program, allow_private=allow, resolver=RESOLVER)

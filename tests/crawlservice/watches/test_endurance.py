@@ -42,7 +42,7 @@ def begin(site: Site, pages: int, policy: Any) -> Watch:
 
 
 def visits_per_day() -> float:
-    """As many as are planned."""
+    """The visits per day, as many as are planned."""
     means = WatchedPage.objects.values_list("mean_every", flat=True)
     return sum(DAY / mean for mean in means if mean)
 

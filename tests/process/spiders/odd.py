@@ -68,7 +68,7 @@ class OddSpider(Spider):
 
 
 class NarrowSpider(OddSpider):
-    """With few requests at a time."""
+    """A spider with few requests at a time."""
 
     name = "narrow"
     settings = {"concurrency": 2, "delay": 0}

@@ -9,7 +9,7 @@ from crawlframe import Request, Response, Spider
 
 
 class OnceSpider(Spider):
-    """All tasks share their pages."""
+    """A spider whose tasks share their pages."""
 
     name = "once"
     settings = {

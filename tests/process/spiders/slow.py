@@ -13,7 +13,7 @@ from crawlframe import Request, Response, Spider
 
 
 class Slow(Spider):
-    """Its callback stays on pages named /held<n> until the file ``gate`` exists."""
+    """A spider whose callback stays on pages named /held<n> until the file ``gate`` exists."""
 
     name = "slow"
     settings = {"concurrency": 64, "delay": 0}
@@ -42,7 +42,7 @@ class Slow(Spider):
 
 
 class Computing(Spider):
-    """One callback is quick, and the other computes, until ``gate`` exists."""
+    """A spider with a quick callback, and one that computes, until ``gate`` exists."""
 
     name = "computing"
     settings = {"delay": 0}

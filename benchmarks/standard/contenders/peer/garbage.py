@@ -9,7 +9,7 @@ RARELY = 50_000, 50, 50
 
 
 def collect(thresholds: tuple[int, int, int]) -> None:
-    """To be called after all imports: imported objects are then never examined again."""
+    """Freezes the imports, after which it is called: imported objects are never examined again."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*thresholds)

@@ -60,7 +60,7 @@ class Shipped(Spider):
 
 
 class Tutorial(Shipped):
-    """As in Scrapy's tutorial: ``response.css`` and ``response.follow_all``."""
+    """A spider as in Scrapy's tutorial: ``response.css`` and ``response.follow_all``."""
 
     def parse(self, response: Response) -> Iterator[Any]:
         row, hrefs = select(response.url, response)
@@ -69,7 +69,7 @@ class Tutorial(Shipped):
 
 
 class OwnSet(Shipped):
-    """Only new links become requests."""
+    """A spider that makes requests of new links only."""
 
     alone = True  # no other process has links of its own, so that the dupefilter has nothing to do
 
