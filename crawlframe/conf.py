@@ -26,7 +26,7 @@ _FUNCTION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")  # module:func
 CACHES = ("", "on", "refresh")
 AFFINITIES = ("off", "host", "domain")
 PREFIX = "CRAWLFRAME_"  # of the environment variables
-# Settings of an earlier version, and what to write instead.
+# Settings of an earlier version, and their replacements.
 FORMER = {
     "bot_auth_agent": "leave it out: Signature-Agent always names the URL of the keys",
     "failed_share": 'write settings = {"failed_share": 0.5} in the spider',
@@ -62,8 +62,8 @@ class Settings:
     scrapy: str = ""  # directory of a Scrapy project, whose spiders run as they are
     key_prefix: Tuning[str] = "cf"  # of every Redis key
     partitions: Tuning[int] = 1  # of the frontier; fixed for the life of its data
-    affinity: str = "off"  # what is hashed to find the node that prefers a host: host, domain
-    grace: float = 20.0  # seconds a stopping node or worker may finish what it fetches
+    affinity: str = "off"  # hash key to find the node that prefers a host: host, domain
+    grace: float = 20.0  # seconds that a stopping node or worker has to finish its fetches
     lease: Tuning[float] = 15.0  # seconds after which a silent node is declared dead
     beat: Tuning[float] = 3.0  # seconds between two renewals of the lease
     quiet: Tuning[float] = 0.2  # seconds without a change after which code is reloaded (--reload)

@@ -1,5 +1,5 @@
 """AliasRule: a part of the URLs of one origin that does not change the page, as data; and the key
-by which the URLs of one page are equal."""
+that the URLs of one page share."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ PAGE_PLACE = "/page/"
 class Reparse(msgspec.Struct, frozen=True, omit_defaults=True):
     """The pages of one task, or of all tasks of a spider: one of ``task`` and ``spider`` is set.
     ``since``: fetched then or later, in seconds since the epoch. ``last``: the number of the last
-    page that is parsed; 0: all, also those that are kept while this task runs, until the other task
-    has ended. ``key``: the field that identifies items of a page; "": their place."""
+    page that is parsed; 0: all, also pages kept while this task runs, until the other task has
+    ended. ``key``: the field that identifies items of a page; "": their place."""
 
     task: int = 0
     spider: str = ""

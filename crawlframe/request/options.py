@@ -1,4 +1,4 @@
-"""Options: the settings of one request that differ from those of its spider."""
+"""Options: the settings of one request that differ from its spider's."""
 
 from __future__ import annotations
 

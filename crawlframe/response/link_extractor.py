@@ -37,7 +37,7 @@ class LinkExtractor:
 
     ``allow`` and ``deny`` are regular expressions, one or several, searched for in the URL; a link
     must match one of ``allow``, if there are any, and none of ``deny``. ``allow_domains`` and
-    ``deny_domains`` are host names, and include what is below them. ``restrict_css`` and
+    ``deny_domains`` are host names, and include their subdomains. ``restrict_css`` and
     ``restrict_xpaths`` select the regions of the page whose links count; CSS runs on the fast tree,
     XPath needs a second parse. ``restrict_text``: regular expressions, one of which the text of the
     link must match. ``tags`` and ``attrs``: the elements, and their attributes, that have links.

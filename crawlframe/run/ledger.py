@@ -281,7 +281,7 @@ class Ledger(Protocol):
         """Seconds until ``tick`` has something to do; None: nothing."""
 
     def tick(self) -> None:
-        """Finishes what must not stay open for long, such as a file of kept pages. Raises
+        """Finishes work that must not stay open for long, such as a file of kept pages. Raises
         nothing."""
 
     def close(self) -> None:

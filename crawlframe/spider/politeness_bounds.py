@@ -23,7 +23,7 @@ class Bound(NamedTuple):
 
 
 def bounds(own: SpiderSettings) -> dict[str, Bound]:
-    """The bounds of a spider, by setting. Those that are left out may have any value."""
+    """The bounds of a spider, by setting. Other settings may have any value."""
     found = {name: bound for name, rule in _RULES.items() if (bound := rule(attrgetter(name)(own)))}
     if own.delay == "auto":
         found["delay"] = Bound("min", max(AUTO_DELAY, own.min_delay))

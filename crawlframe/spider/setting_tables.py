@@ -39,19 +39,19 @@ class AddressSettings(SettingTable, frozen=True):
 class BrowserSettings(SettingTable, frozen=True):
     """The way a browser loads pages."""
 
-    # What is not loaded.
+    # Resources that are not loaded.
     block: tuple[Literal["images", "fonts", "media", "trackers"], ...] = (
         "images", "fonts", "media", "trackers",
     )  # fmt: skip
-    # Seconds for which a loaded page may go on loading, if the request has no actions.
+    # Seconds that a loaded page may continue to load, if the request has no actions.
     settle: NotNegative[float] = 2.0
     failure_pictures: bool = False  # keep a picture of the page if the request fails
 
 
 class NearSettings(SettingTable, frozen=True):
-    """Whether the text of each page is compared with those of the pages before it, and what becomes
-    of a page that is nearly the same: "mark" notes in its row which page came first, "drop" does
-    not run its callback, either."""
+    """The comparison of each page's text with earlier pages, and the treatment of a page that is
+    nearly the same: "mark" notes in its row which page came first, "drop" does not run its
+    callback, either."""
 
     PLAIN: ClassVar[str] = "action"
 
@@ -96,7 +96,7 @@ def wrong_names(given: Mapping[str, Any], known: Iterable[str]) -> str:
 
 
 def by_part(names: Iterable[str]) -> list[str]:
-    """Names of settings, with those of the parts in place of a table's."""
+    """Names of settings, with the names of the parts in place of a table's."""
     parts = {name: dict.fromkeys(table.__struct_fields__) for name, table in TABLES.items()}
     return [*flat({name: parts.get(name, 0) for name in names})]
 

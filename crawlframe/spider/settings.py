@@ -33,8 +33,8 @@ POSITIVE = ("concurrency", "timeout", "max_body", "max_parse", "max_file", "file
 
 
 class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The keys of a spider's ``settings``. Defaults are left out of what is published: older nodes
-    refuse what they do not know."""
+    """The keys of a spider's ``settings``. Defaults are not published: older nodes refuse unknown
+    settings."""
 
     delay: Everyday[float | Literal["auto"]] = "auto"  # seconds between requests to a host
     min_delay: float = 0.0  # seconds: the least that "auto" chooses
@@ -46,11 +46,11 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
     window: str = ""  # requests go at this time of day only: "22:00-06:00 Europe/Berlin"
     depth_limit: Everyday[int] = 0  # links followed from a start page; 0 = no limit
     page_limit: Everyday[int] = 0  # requests admitted per task; 0 = no limit
-    # Links followed from a start page, all pages of one depth before those of the next; 0 = as they
-    # are found.
+    # Links followed from a start page, all pages of one depth before the next; 0 = as they are
+    # found.
     layers: int = 0
     pause_layers: bool = False  # the task is paused when a layer is done, until it is resumed
-    timeout: Everyday[float] = 30.0  # seconds for one fetch; a redirect is another one
+    timeout: Everyday[float] = 30.0  # seconds for one fetch; a redirect is a further fetch
     retries: Everyday[int] = 2  # further attempts after a failed one
     retry_statuses: tuple[int, ...] = (408, 429, 500, 502, 503, 504, 522, 524)
     handle_statuses: tuple[int, ...] = ()  # statuses besides 2xx for which callbacks are called
@@ -62,15 +62,15 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
     render: Literal["auto"] | None = None
     browser: BrowserSettings = BrowserSettings()
     max_body: int = 32 << 20  # bytes, also after decompression
-    max_parse: Tuning[float] = 0.5  # seconds of CPU in which a parser must have read a page
-    # What css and xpath see: the tree of Scrapy, or that of browsers, which takes longer.
+    max_parse: Tuning[float] = 0.5  # seconds of CPU for a parser to read a page
+    # The tree for css and xpath: Scrapy's, or the browsers', which takes longer.
     selector_tree: Literal["libxml2", "browser"] = "libxml2"
     max_redirects: int = 10
     max_file: int = 1 << 30  # bytes of a saved file, as sent and after decompression
     file_timeout: float = 3600.0  # seconds for one fetch whose body is saved
     cookies: Everyday[bool] = True
     robots: Everyday[bool] = True  # obey the robots.txt of each host
-    # What the pages are for: those that deny it end before the callback.
+    # The use of the pages: pages that deny it end before the callback.
     purpose: Literal["search", "ai-input", "ai-train"] | None = None
     obey_nofollow: bool = False  # do not follow links that a page marks as nofollow
     obey_noindex: bool = False  # do not store items of pages that say noindex
@@ -82,8 +82,8 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
     check: Literal["recorded"] | None = None
     # Of the pages that were fetched. "errors": all, if reuse or fetch_only needs them.
     keep: Everyday[Literal["errors", "all", "none"]] = "errors"
-    # If a callback raises, what it yielded before is kept; if something that it yields is refused,
-    # the rest is.
+    # If a callback raises, its earlier results are kept; if one of its results is refused, the rest
+    # is.
     keep_partial: bool = False
     # Callbacks are not run: kept pages are parsed later. "start": the pages that start and sitemaps
     # name; "links": also pages that they link to within allowed_domains.

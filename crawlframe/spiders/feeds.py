@@ -46,9 +46,9 @@ class XMLFeedSpider(FeedSpider):
 
     ``itertag`` is the name of these elements; with the prefix of one of ``namespaces`` (prefix to
     URI), only elements of that namespace. Without, elements of any namespace are found, and the
-    namespace of each is taken off it and what is inside it, so that ``node.css("title::text")``
-    works. Other prefixes that the feed declares, and prefixes of ``namespaces``, work in XPath;
-    name prefixes that not every feed declares.
+    namespace of each is taken off it and its content, so that ``node.css("title::text")`` works.
+    Other prefixes that the feed declares, and prefixes of ``namespaces``, work in XPath; name
+    prefixes that not every feed declares.
 
     Feeds may be packed with gzip; they are read in bounded memory."""
 

@@ -2,7 +2,7 @@
 
 A capture becomes a ``response``, or a ``revisit`` if its body is archived already, and a
 ``request``; a ``response`` for each redirect. The DOM of a browser is no message of HTTP: it
-becomes a ``resource`` of the same URL, and a ``metadata`` record says what the server had sent.
+becomes a ``resource`` of the same URL, and a ``metadata`` record has the server's answer.
 
 Bodies are stored after decompression. As in the archives of Browsertrix, headers of undone codings
 get the prefix X-Orig-, so that replay tools do not undo them again."""

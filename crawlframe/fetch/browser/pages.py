@@ -156,7 +156,7 @@ class Pages:
             return self._browser
 
     def _retire(self, browser: Chromium) -> None:
-        """Assigns it no further pages; it is closed with its last one."""
+        """Assigns it no further pages; it is closed with its last page."""
         if browser is self._browser:
             self._browser = None
             self._old.append(browser)

@@ -1,4 +1,4 @@
-"""Proxied: checks for transfers through a proxy: the address of the target, and who caused a
+"""Proxied: checks for transfers through a proxy: the address of the target, and the cause of a
 failure."""
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _PATH = "%/;:@&=+$,!~*'()"  # characters that are not escaped in a path
 _SECONDS = re.compile("-?[0-9]+")
 _DELIMITERS = re.compile(r"[\t\x20-\x2f\x3b-\x40\x5b-\x60\x7b-\x7e]+")
 _MONTHS = "janfebmaraprmayjunjulaugsepoctnovdec"
-# In the order in which a part of a date is tried.
+# In the order of the attempts at a part of a date.
 _DATE = {
     "time": re.compile(r"([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?![0-9])"),
     "day": re.compile(r"([0-9]{1,2})(?![0-9])"),

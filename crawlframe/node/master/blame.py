@@ -16,8 +16,9 @@ SHORTAGE_SECONDS = 5.0  # seconds within which one shortage of memory may kill s
 
 
 def blamed(child: Child, code: int | None, *, lack_of_memory: bool) -> frozenset[bytes]:
-    """Returns the rids to blame among those of a dead worker. ``code`` is its exit code, None if
-    unknown; ``lack_of_memory``: whether the kernel has just killed a process for lack of memory.
+    """Returns the rids to blame among the requests of a dead worker. ``code`` is its exit code,
+    None if unknown; ``lack_of_memory``: whether the kernel has just killed a process for lack of
+    memory.
 
     A worker that was killed because it did not end in time blames none. Otherwise the requests
     whose callbacks were running are blamed. If none was, a worker that was killed from outside

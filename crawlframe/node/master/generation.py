@@ -44,7 +44,8 @@ class Life:
 
     def begin(self, frontier: Frontier, beside: Collection[int]) -> bool:
         """Starts the next generation, if Redis and the database permit; returns whether it did. The
-        first one waits only while Redis is being filled: otherwise it raises as ``begin`` does."""
+        first generation waits only while Redis is being filled: otherwise it raises as ``begin``
+        does."""
         try:
             self.me = begin(self.me, self._services, frontier, beside)
         except (RedisError, LedgerAway, FrontierError, OSError) as error:
@@ -74,7 +75,7 @@ class Life:
 
     def renew(self, frontier: Frontier, seconds: float) -> bool:
         """Extends the lease of this generation. Returns whether it must be announced again, because
-        Redis was emptied, has older data, or could not read what was published. Raises Fenced."""
+        Redis was emptied, has older data, or could not read the announcement. Raises Fenced."""
         forgotten = not frontier.leases.knows(self.generation)
         frontier.leases.renew(self.generation, seconds)
         if forgotten:

@@ -44,7 +44,7 @@ class OneWorker:
             pool.apart = self._workers
 
     def servable(self, tasks: Collection[int]) -> list[int]:
-        """The tasks, among those that no node serves, that this master has room for."""
+        """The tasks without a serving node that this master has room for."""
         room = max(0, self._apart - len(self._workers)) if self._apart else None
         return sorted(tasks)[:room]
 

@@ -80,7 +80,7 @@ class StallMonitor:
         self._computing: set[int] = set()  # tasks
 
     def send_slow(self, child: Child) -> None:
-        """Sends a new worker the slow callbacks; those of another version are learned afresh."""
+        """Sends a new worker the slow callbacks; another version's are learned afresh."""
         if child.origin is not self._code:
             self._code = child.origin
             self._slow.clear()

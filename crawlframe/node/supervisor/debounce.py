@@ -57,7 +57,7 @@ class Changes:
         self._quiet_at = now + BUSY_POLL
 
     def take(self) -> float:
-        """Marks the changes as handled; returns the time of the last one."""
+        """Marks the changes as handled; returns the time of the last."""
         at, self.at = self.at, None
         self.installed = self.again = self._went_ahead = False
         assert at is not None

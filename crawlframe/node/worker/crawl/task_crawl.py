@@ -183,10 +183,12 @@ class TaskCrawl:
         )
 
     def may_keep(self, outcome: Outcome) -> bool:
-        """Whether the page of an outcome is of those that are kept."""
+        """Whether the page of an outcome is to be kept."""
         if self.settings.kept != "errors":
             return self.settings.kept == "all" and outcome.verdict.final
-        if outcome.verdict is Verdict.DONE:  # what the database may refuse is known when written
+        if (
+            outcome.verdict is Verdict.DONE
+        ):  # values that the database may refuse are known when written
             return outcome.results.unfit or bool(outcome.results.models)
         return outcome.verdict is Verdict.ERROR
 

@@ -94,8 +94,8 @@ class _Form:
             self.latest.clear()
 
     def _is_new(self, url: str, body: bytes) -> bool:
-        """Whether the page has words that no compared page had, or several numbers. Years and the
-        numbers next to those of its URL are in every calendar and list; the rest is finite."""
+        """Whether the page has words that no compared page had, or several numbers. Years and
+        numbers next to its URL's are in every calendar and list; the rest is finite."""
         text = _without_scripts(body[:BODY].lower())
         strings = _strings(text.translate(None, _DIGITS)) if b"<" in text else None
         if not strings:  # data, or an image

@@ -46,7 +46,7 @@ class InlineFetch:
     are around each fetch.
 
     A request that has a slot of its host already lends it to its fetches of that host, one at a
-    time: they could wait for ever for another one. No lock is held while authors' code runs, as
+    time: they could wait for ever for another slot. No lock is held while authors' code runs, as
     that may fetch again."""
 
     offline: ClassVar = False

@@ -182,7 +182,7 @@ class ResponseClassifier:
         self._callbacks = callbacks
 
     async def fetch(self, fetch: F, call_next: Next[F]) -> Response:
-        """A stage: notes the signal of a download about its host; the last one counts. Raises
+        """A stage: notes the signal of a download about its host; the last signal counts. Raises
         Blocked for a page that the spider's own method calls a block."""
         crawl, clock = fetch.crawl, fetch.send_time.elapsed
         fetch.signal, fetch.misjudged = NO_SIGNAL, None
