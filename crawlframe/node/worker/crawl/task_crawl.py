@@ -186,9 +186,7 @@ class TaskCrawl:
         """Whether the page of an outcome is to be kept."""
         if self.settings.kept != "errors":
             return self.settings.kept == "all" and outcome.verdict.final
-        if (
-            outcome.verdict is Verdict.DONE
-        ):  # values that the database may refuse are known when written
+        if outcome.verdict is Verdict.DONE:  # refused values are known when written
             return outcome.results.unfit or bool(outcome.results.models)
         return outcome.verdict is Verdict.ERROR
 
