@@ -218,7 +218,7 @@ def test_who_guesses_over_many_names_must_wait_too(service: Frontier) -> None:
     refused = Client(SERVER_NAME="localhost", REMOTE_ADDR="192.0.2.7").post(
         "/admin/login/", {"username": "ada", "password": PASSWORD}
     )
-    assert "nobody can log in from it for up to 15 minutes" in " ".join(
+    assert "logins from it are refused for up to 15 minutes" in " ".join(
         refused.content.decode().split()
     )
     locked = Action.objects.get(verb="locked_out")

@@ -161,7 +161,7 @@ class Generator:
             self._often(0.05, f" dir={self._one(('ltr', 'rtl', 'auto'))}"),
         ]
         buttons = "".join(common)
-        # Chromium sends a button's before it, and also if it is not pressed.
+        # Chromium sends a button's dirname before it, and also if it is not pressed.
         rest = buttons + self._often(0.08, f" dirname={self._one(('dd', quoted('')))}")
         value = self._often(0.7, f" value={quoted(self._one(TEXTS + VALUES))}")
         match self._random.randrange(8):
