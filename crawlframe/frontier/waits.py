@@ -30,7 +30,7 @@ class TaskWait(NamedTuple):
 
     def __str__(self) -> str:
         if math.isinf(self.until):
-            return f"{self.host} is held ({self.why}) until somebody acts"
+            return f"{self.host} is held ({self.why}) until a person acts"
         end = datetime.fromtimestamp(self.until, UTC)
         return f"{self.host} is held ({self.why}) until {end:%Y-%m-%d %H:%M:%S} UTC"
 

@@ -67,9 +67,7 @@ def _unreachable(before: RobotsState, got: Fetched, now: float) -> RobotsState:
         note=why,
     )
     if before.status in READ:
-        return failed._replace(
-            known_until=now + wait, note=f"{why}; what was read before goes on counting"
-        )
+        return failed._replace(known_until=now + wait, note=f"{why}; the earlier file still counts")
     if now - since >= MAX_OUTAGE:
         return failed._replace(
             status=Status.GIVEN_UP,

@@ -97,7 +97,7 @@ def verdict_on(spider: type[PortedSpider]) -> SpiderReport:
         if is_generator_with_return_value(function):
             place = f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
             verdict.but.append(
-                f"{place}: {function.__name__} yields: what it returns is lost, as in Scrapy"
+                f"{place}: {function.__name__} yields: its return value is lost, as in Scrapy"
             )
     if state := spider.scrapy_state:
         how = (

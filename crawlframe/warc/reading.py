@@ -68,7 +68,7 @@ def records_of(file: BinaryIO, segment: str, *, growing: bool = False) -> Iterat
 def _parsed(data: bytes, place: CapturePlace) -> StoredRecord:
     header, end, rest = data.partition(END)
     if not end or not header.startswith(b"WARC/"):
-        raise _damaged(place, "it does not begin with WARC/")
+        raise _damaged(place, "it does not start with WARC/")
     fields = {name.lower(): value for name, value in headers_of(header)}
     try:
         size = int(fields["content-length"])

@@ -140,7 +140,7 @@ class ServiceCommand(BaseCommand):
     def asks(self, question: str) -> bool:
         """Whether a person at the terminal agrees. Raises CommandError if there is no terminal."""
         if not sys.stdin.isatty():
-            raise CommandError(f"{question} There is nobody to ask; give --yes")
+            raise CommandError(f"{question} There is no terminal to ask at; give --yes")
         self.stdout.write(f"{question} [y/N] ", ending="")
         self.stdout.flush()
         return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -117,7 +117,7 @@ def _ending(progress: Progress) -> list[tuple[str, str]]:
     facts += [("quality", sentence_of(one)) for one in deviation.of_task(task.pk)]
     facts += [(f"layer {layer.number}", in_words(layer)) for layer in layers_of(progress)]
     if waits_for_hand(task):
-        facts.append(("next", f"to go on: {command(f'task resume {task.pk}')}"))
+        facts.append(("next", f"to continue: {command(f'task resume {task.pk}')}"))
     return facts
 
 

@@ -162,7 +162,7 @@ def read(
             made.check()
             signs = made.target.SIGNS_WITH
             if signs and not getattr(made.target, signs):
-                raise BadExport(f"target.{signs}", 'name what requests are signed with: "${NAME}"')
+                raise BadExport(f"target.{signs}", 'name the secret that signs requests: "${NAME}"')
         except ValidationError as error:
             for one in error.errors():
                 loc = place_of(one["loc"])

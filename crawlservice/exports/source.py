@@ -195,7 +195,7 @@ def start_of(what: str, begin: str) -> Start:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise BadExport("begin", f"{begin!r} is no point to begin at: {FORM}") from None
+        raise BadExport("begin", f"{begin!r} is no point to start at: {FORM}") from None
     try:
         moment = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
         return Start(all_before(rows_of(what).model, moment), moment)

@@ -108,7 +108,7 @@ def retire(name: str) -> BotKey:
         if len(found) != 1:
             number = "no" if not found else "more than one"
             raise KeyProblem(
-                f"{number} published key begins with {name!r}; list them: "
+                f"{number} published key starts with {name!r}; list them: "
                 f"{command('credential keys')}"
             )
         row, now = found[0], clock.now()

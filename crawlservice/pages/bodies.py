@@ -49,5 +49,5 @@ def read(numbers: Collection[int]) -> dict[int, bytes]:
         found |= {number: records[place].payload for number, place in places.items()}
     for number, body in found.items():
         if digest_of(body) != digests[number]:
-            raise PageDamaged(f"the body {number} of a kept page is not what was stored")
+            raise PageDamaged(f"the body {number} of a kept page differs from the stored one")
     return found

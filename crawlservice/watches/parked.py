@@ -75,8 +75,8 @@ def _in_words(reasons: Counter[str], rounds: list[int]) -> str:
     named = ", ".join(map(str, rounds[:MAX_ROUNDS])) + (", ..." if len(rounds) > MAX_ROUNDS else "")
     cancel = command(f"task cancel {rounds[0]}")
     return (
-        f"{visits} for code: {reason}. Other pages go on. Give the spider a method of that name "
-        "again, such as old_name = new_name; the visits go on by themselves then. Or cancel the "
+        f"{visits} for code: {reason}. Other pages continue. Give the spider a method of that name "
+        "again, such as old_name = new_name; the visits then continue by themselves. Or cancel the "
         f"rounds ({named}; {cancel}): their pages are then visited with the callback that they "
         "were last found with."
     )

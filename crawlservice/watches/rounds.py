@@ -49,7 +49,7 @@ def tick(still_here: Callable[[], None] = lambda: None) -> None:
             work(watch.pk, info, problem, still_here, parked.find(watch))
         if failed:
             with contained(f"watch {watch.pk}"):
-                _mark(watch, f"it cannot go on: {text_of(failed[0])}")
+                _mark(watch, f"it cannot continue: {text_of(failed[0])}")
         still_here()
     ended = Watch.objects.filter(state=Watch.State.ENDED, pk__in=waiting_pages().values("watch"))
     for watch in ended:

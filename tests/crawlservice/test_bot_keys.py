@@ -114,7 +114,7 @@ def test_what_cannot_be_changed_says_what_to_do(at: Callable[[timedelta], None])
     with pytest.raises(KeyProblem, match="rotate-key --now"):
         bot_keys.rotate()
     for wrong in ("", "!", "nothing"):
-        with pytest.raises(KeyProblem, match="no published key begins with"):
+        with pytest.raises(KeyProblem, match="no published key starts with"):
             bot_keys.retire(wrong)
     assert bot_keys.rotate(timedelta()) == second
     assert bot_keys.current() == second

@@ -234,7 +234,7 @@ def test_too_much_or_disabled_is_refused(
 def test_the_command_counts_asks_and_tells(service: Frontier) -> None:
     crawl = crawled(service)
     failed = errors(crawl)
-    with pytest.raises(CommandError, match="nobody to ask"):
+    with pytest.raises(CommandError, match="no terminal to ask at"):
         call_command("task", "retry", "--spider", "graph", stdout=StringIO())
     assert errors(crawl) == failed
     out = StringIO()

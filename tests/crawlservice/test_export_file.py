@@ -120,7 +120,7 @@ def test_a_leader_without_the_spiders_ends_no_exports(
         ),
         (
             '[houses]\n[houses.target]\nkind = "http"\nurl = "https://a.example"\n',
-            "exports.toml:2: houses: target.secret: name what requests are signed with",
+            "exports.toml:2: houses: target.secret: name the secret that signs requests",
         ),
         (
             '[houses]\n[houses.target]\nkind = "files"\nurl = "s3://${NONE}/x"\n',
@@ -128,7 +128,7 @@ def test_a_leader_without_the_spiders_ends_no_exports(
         ),
         (
             '[houses]\nbegin = "soon"\n[houses.target]\nkind = "files"\nurl = "x"\n',
-            "exports.toml:1: houses: begin: 'soon' is no point to begin at: write beginning",
+            "exports.toml:1: houses: begin: 'soon' is no point to start at: write beginning",
         ),
     ],
 )

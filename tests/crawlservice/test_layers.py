@@ -299,8 +299,8 @@ def test_a_program_and_the_command_line_see_the_layers(published: Frontier) -> N
         console.print(report(crawl.row))
     lines = [" ".join(line.split()) for line in capture.get().splitlines()]
     assert "layer 0 done: 3 done, 0 errors, 2 found for the next" in lines
-    assert f"next to go on: {command(f'task resume {crawl.task}')}" in lines
+    assert f"next to continue: {command(f'task resume {crawl.task}')}" in lines
     resume(crawl.task)
     with console.capture() as capture:
         console.print(report(crawl.row))
-    assert "to go on" not in capture.get()
+    assert "to continue" not in capture.get()

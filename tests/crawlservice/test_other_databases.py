@@ -174,7 +174,7 @@ def test_newest_is_the_greater_value_of_a_field(task: Task) -> None:
         (lambda: part("p", "cheap"), "stock.Part.price: “cheap” value must be a decimal"),
         (lambda: part("p", None), "stock.Part.price: it has no value"),
         (lambda: part("p" * 21), "stock.Part.code: it has 21 characters"),
-        (lambda: part("p", 10**7), "stock.Part.price: 10000000 is beyond what its column takes"),
+        (lambda: part("p", 10**7), "stock.Part.price: 10000000 is beyond the range of its column"),
         (lambda: part("p", F("weight")), "stock.Part.price: an expression is not possible"),
         (lambda: part("p", maker=Maker(name="Bob")), "stock.Part.maker: the stock.Maker"),
         (lambda: part(None), "stock.Part.code: it has no value"),  # type: ignore[arg-type]

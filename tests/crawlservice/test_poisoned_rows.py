@@ -117,7 +117,7 @@ def watches(monkeypatch: pytest.MonkeyPatch) -> Done:
     bad = Watch.objects.create(spider="news", arguments={}, groups=[7])
     return lambda: (
         Task.objects.filter(watch=good).exists()
-        and "it cannot go on" in Watch.objects.get(pk=bad.pk).problem
+        and "it cannot continue" in Watch.objects.get(pk=bad.pk).problem
     )
 
 

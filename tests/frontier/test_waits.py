@@ -34,7 +34,7 @@ def test_a_paused_host_holds_a_task_until_somebody_acts(bench: Bench) -> None:
     assert waits(bench) == ("paused", math.inf)
     stuck, found = bench.frontier.standstill()
     assert [*(stuck or {})] == [*found] == [1]
-    assert str(found[1]) == "a.example is held (paused) until somebody acts"
+    assert str(found[1]) == "a.example is held (paused) until a person acts"
     bench.frontier.hosts.clear_order(HOST)
     assert (waits(bench), bench.frontier.standstill()) == (None, (None, {}))
 

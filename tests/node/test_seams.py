@@ -174,7 +174,7 @@ def parse(self, response):
             assert items(outcome) == [{"n": 1}]
         else:
             assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "callback")
-            assert f"what it returns is lost: {value}; write yield from" in outcome.detail
+            assert f"its return value is lost: {value}; write yield from" in outcome.detail
 
 
 def test_what_is_no_item_is_refused_before_the_pipelines(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_a_copy_goes_on_counting_however_old() -> None:
     assert stale.is_known(now + 59)
     assert not stale.is_due(now + 59)
     assert stale.is_due(now + 60)
-    assert "goes on counting" in stale.note
+    assert "still counts" in stale.note
     old = after(stale, DOWN, now + 2 * MAX_OUTAGE)
     assert (old.status, old.text) == (Status.RULES, read.text)
     new = after(old, Fetched(404), now + 3 * MAX_OUTAGE)

@@ -171,6 +171,6 @@ def test_what_cannot_travel_or_is_late_is_said(tmp_path: Path) -> None:
     assert sorted(one.split(":")[1] for one in verdict.cannot) == ["10", "8", "9"]
     lines = {one.split(":")[1]: one for one in verdict.but if "spiders.py" in one}
     assert {*lines} == {"11", "12", "13"}
-    assert "rows yields: what it returns is lost, as in Scrapy" in lines["13"]
+    assert "rows yields: its return value is lost, as in Scrapy" in lines["13"]
     assert "spider_idle is never sent" in lines["11"]
     assert "bytes_received is sent when the response is complete" in lines["12"]

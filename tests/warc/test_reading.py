@@ -104,7 +104,7 @@ def test_files_of_others_are_read(line: str) -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"HTTP/1.1 200 OK\r\n\r\n", "does not begin with WARC/"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", "does not start with WARC/"),
         (b"WARC/1.1\r\nA: b\r\n\r\n\r\n\r\n", "no Content-Length"),
         (b"WARC/1.1\r\nContent-Length: x\r\n\r\n\r\n\r\n", "no Content-Length"),
         (b"WARC/1.1\r\nContent-Length: 5\r\n\r\nab\r\n\r\n", "it has 2 of 5 bytes"),

@@ -208,7 +208,7 @@ class Saving:
             if self._end > self.limit:
                 raise self.too_large()
         if rest is None and status == 206 and not self._ranged:
-            raise BadResponse(f"{self._where}: a part of the file was sent, which nobody asked for")
+            raise BadResponse(f"{self._where}: a part of the file was sent unasked")
         large = self._end is None or self._end >= MIN_BYTES
         if rest is None and large and self._resumes and not (self._ranged or self._coded):
             partial.describe(self._url, _validator(headers))

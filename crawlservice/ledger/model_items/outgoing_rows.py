@@ -138,7 +138,7 @@ def _beyond(field: Any, value: Any) -> str:
         there = connections[router.db_for_write(field.model)]
         low, high = there.ops.integer_field_range(field.get_internal_type())
     if (low is not None and value < low) or (high is not None and value > high):
-        return f"{value} is beyond what its column takes, {low} to {high}"
+        return f"{value} is beyond the range of its column, {low} to {high}"
     return ""
 
 

@@ -171,7 +171,7 @@ def test_a_watch_that_is_broken_does_not_hold_up_the_others(
     rounds.tick()
     assert Task.objects.filter(watch=good).exists()
     bad.refresh_from_db()
-    assert bad.problem == "it cannot go on: ZeroDivisionError: division by zero"
+    assert bad.problem == "it cannot continue: ZeroDivisionError: division by zero"
     monkeypatch.setattr(tuning, "tune", tune)
     rounds.tick()
     bad.refresh_from_db()

@@ -91,7 +91,7 @@ def test_what_waits_is_shown_with_what_to_do(site: Site, watch: Watch, ahead: Ah
     run(site, task)
     site.work(watch)
     watch.refresh_from_db()
-    assert watch.problem.startswith(f"2 visits wait for code: {WHY}. Other pages go on. ")
+    assert watch.problem.startswith(f"2 visits wait for code: {WHY}. Other pages continue. ")
     assert f"cancel {task.pk}" in watch.problem
     # Code that has the callback takes them back.
     WatchedPage.objects.update(callback="parse")

@@ -295,7 +295,7 @@ def whole(things: Iterable[Any]) -> Iterator[Any]:
     lost: Any = yield from things  # type: ignore[func-returns-value]
     if lost is not None:
         raise SpiderError(
-            f"the callback yields, so what it returns is lost: {lost!r:.80}; write yield from"
+            f"the callback yields, so its return value is lost: {lost!r:.80}; write yield from"
         )
 
 
