@@ -211,7 +211,7 @@ def test_decisions_are_confirmed_and_take_effect(published: Frontier) -> None:
     host = Host.objects.create(name=NAME)
     end = timezone.now() + timedelta(hours=3)
     data = {"delay": "2.5", "concurrency": "", "until": f"{end:%Y-%m-%dT%H:%M}", "note": "night"}
-    assert "in place of those of all tasks" in look(browser, place(host, "order"))
+    assert "in place of the limits of all tasks" in look(browser, place(host, "order"))
     assert not Host.objects.get().ordered_at
     page = browser.post(place(host, "order"), data, follow=True).content.decode()
     assert f"“Set limits” took effect for {NAME} on all nodes" in page
