@@ -143,7 +143,7 @@ def _recent_verbs() -> list[tuple[str, str]]:
 
 def _users() -> list[tuple[str, Any]]:
     users = User.objects.order_by("username").values_list("pk", "username")[:USERS]
-    return [(str(pk), name) for pk, name in users] + [("0", _("nobody: commands, schedules"))]
+    return [(str(pk), name) for pk, name in users] + [("0", _("no user: commands, schedules"))]
 
 
 def _of_user(rows: QuerySet[Any], user: str) -> QuerySet[Any]:
