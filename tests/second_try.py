@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from _pytest.terminal import TerminalReporter
 
+from tests import quick
+
 NAME = "second_try"
 LIST = Path(__file__).with_name("flaky.toml")
 PLACES = ("tests/process/", "tests/browser/", "tests/fetch/", "tests/files/")
@@ -27,8 +29,9 @@ LAST_LINES = 40
 
 def register(config: pytest.Config) -> None:
     """For conftest.py. xdist's workers decide nothing, and a run that stops at the first failure
-    has no second try."""
-    if not hasattr(config, "workerinput") and not config.getoption("maxfail"):
+    has no second try, nor has one of quick tests, which start no process."""
+    here = not hasattr(config, "workerinput")
+    if here and not config.getoption("maxfail") and not quick.only(config):
         config.pluginmanager.register(SecondTry(config), NAME)
 
 
