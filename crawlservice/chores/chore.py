@@ -4,18 +4,15 @@ steward knows none of them by name."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from django.db.models import BooleanField, Exists, ExpressionWrapper, Q, QuerySet
 from django.utils.module_loading import import_string
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Counts, Frontier
-from crawlservice.models import Installation
+from crawlservice.connections.presence import Rows
 
 # Each has a module ``chores`` with CHORES. In the order of a round: the needs of the leading
 # steward first, then the tasks, whose counts others use.
@@ -41,23 +38,6 @@ def chores() -> list[Chore]:
     for feature in FEATURES:
         found += import_string(f"crawlservice.{feature}.chores.CHORES")
     return found
-
-
-def used(asked: Iterable[Chore]) -> set[str]:
-    """The names of the chores that have something to do. Raises django.db.Error."""
-    names, columns = set[str](), dict[str, ExpressionWrapper[Any]]()
-    for chore in asked:
-        if chore.used is None:
-            names.add(chore.name)
-        else:
-            some = reduce(or_, (Q(Exists(rows)) for rows in chore.used()))
-            columns[chore.name] = ExpressionWrapper(some, BooleanField())
-    if columns:
-        numbered = {f"used_{number}": column for number, column in enumerate(columns.values())}
-        answer = Installation.objects.filter(pk=1).annotate(**numbered).values_list(*numbered)
-        found = answer.first() or [True] * len(columns)
-        names |= {name for name, one in zip(columns, found, strict=True) if one}
-    return names
 
 
 @dataclass
@@ -113,7 +93,7 @@ class Chore:
     # The work is recreated whenever the steward becomes the leader.
     each_term: bool = False
     # Rows without which there is nothing to do. One query asks for the rows of all chores.
-    used: Callable[[], Iterable[QuerySet[Any]]] | None = None
+    used: Rows | None = None
 
 
 class Job:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -19,7 +18,7 @@ from crawlservice.connections import clock
 from crawlservice.connections.contained import contained
 from crawlservice.hosts.orders import keep
 from crawlservice.hosts.states import moment
-from crawlservice.models import HELD, HOST, Event, Host
+from crawlservice.models import HELD, HOST, ORDERED, UNSENT, Event, Host, Task
 
 log = logging.getLogger(__name__)
 PAUSED = "paused"  # by an operator: no event is needed
@@ -36,7 +35,17 @@ def look_after(frontier: Frontier) -> None:
     record_held(frontier)
 
 
-CHORES = (Chore("hosts", lambda steward: Calls(lambda: look_after(steward.frontier))),)
+CHORES = (
+    Chore(
+        "hosts",
+        lambda steward: Calls(lambda: look_after(steward.frontier)),
+        # Hosts begin to be held while a task is active.
+        used=lambda: [
+            *map(Host.objects.filter, (HELD, ORDERED, UNSENT)),
+            Task.objects.filter(state__in=Task.ACTIVE),
+        ],
+    ),
+)
 
 
 def record_held(frontier: Frontier) -> None:
@@ -44,9 +53,6 @@ def record_held(frontier: Frontier) -> None:
     django.db.Error."""
     found = {name: of for name, of in frontier.hosts.held().items() if len(name) <= HOST}
     recorded = {host.name: host for host in Host.objects.filter(HELD)}
-    if not found and not recorded:
-        return
-    now = clock.now()
     for name, (why, until) in found.items():
         if why == PAUSED:
             continue
@@ -54,7 +60,7 @@ def record_held(frontier: Frontier) -> None:
         host = recorded.get(name)
         with contained(f"host {name}"):
             if host is None:
-                _begin(name, fields, now)
+                _begin(name, fields)
             elif any(getattr(host, field) != value for field, value in fields.items()):
                 Host.objects.filter(HELD, pk=host.pk).update(**fields)
     for name, host in recorded.items():
@@ -63,11 +69,11 @@ def record_held(frontier: Frontier) -> None:
                 _end(host)
 
 
-def _begin(name: str, fields: Mapping[str, Any], now: datetime) -> None:
+def _begin(name: str, fields: Mapping[str, Any]) -> None:
     with transaction.atomic():
         Host.objects.get_or_create(name=name)
         rows = Host.objects.filter(name=name, held_why="")
-        if not rows.update(held_since=now, **fields):
+        if not rows.update(held_since=clock.now(), **fields):
             return  # another steward was faster
         until = fields["held_until"]
         detail = {"why": fields["held_why"], "until": until and until.isoformat()}

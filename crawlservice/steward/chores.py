@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from django.db.models import QuerySet
-
 from crawlframe.node import supervisor_messages
 from crawlservice.chores.chore import Chore, ChoreContext
 from crawlservice.connections.other_databases import Migrations
@@ -47,20 +43,19 @@ class Quality:
         self._watch.tick(self._steward.counts)
 
 
-def _judged() -> list[QuerySet[Any]]:
-    """Tasks whose items are to be read, or have been and are to be judged."""
-    return [
-        Task.objects.filter(state__in=Task.ACTIVE),
-        Profile.objects.filter(judged=False),
-        Profile.objects.exclude(action_due=""),
-    ]
-
-
 CHORES = (
     Chore("migrations", MigrationWatch, period=5.0, everywhere=True),
     Chore("Redis", RedisCheck, needed=True),
     Chore("dead nodes", DeadNodes, needed=True),
     Chore("tasks", TaskChore),
-    Chore("quality", Quality, used=_judged),
+    Chore(
+        "quality",
+        Quality,
+        used=lambda: [
+            Task.objects.filter(state__in=Task.ACTIVE),
+            Profile.objects.filter(judged=False),
+            Profile.objects.exclude(action_due=""),
+        ],
+    ),
     Chore("pruning", lambda steward: Pruner.of(steward.frontier)),
 )

@@ -20,9 +20,10 @@ from crawlframe.errors import EraChanged
 from crawlframe.frontier import Frontier
 from crawlframe.node import messages
 from crawlframe.node.channel import ChannelClosed
-from crawlservice.chores.chore import ChoreContext, Job, chores, used
+from crawlservice.chores.chore import ChoreContext, Job, chores
 from crawlservice.connections import installation
 from crawlservice.connections.contained import FRESH_SECONDS, failures, is_away, servers_answer
+from crawlservice.connections.presence import Presence
 from crawlservice.connections.watch import watch
 
 log = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ class Steward:
         self._jobs: list[Job] = []  # of the leader
         for chore in chores():
             (self._everywhere if chore.everywhere else self._jobs).append(Job(chore))
+        self._presence = Presence({job.chore.name: job.chore.used for job in self._jobs})
         self._name = f"{settings.key_prefix}:steward"
         self._lock = frontier.store.redis.lock(self._name, timeout=LEADER_FOR, blocking=False)
         self._leading, self._installation = False, ""
@@ -106,27 +108,17 @@ class Steward:
     def _lead_round(self) -> dict[str, str]:
         """Does the chores of the leader. Returns why some failed, by their names."""
         failed: dict[str, str] = {}
-        whole, busy = True, None
+        whole, idle = True, None
         for job in self._jobs:
             name, needed = job.chore.name, job.chore.needed
             if not (whole or job.chore.independent):
                 continue
-            if busy is None and not needed:
-                busy = self._used()
-            if problem := self._attempt(job, used=busy is None or name in busy):
+            if idle is None and job.chore.used:  # after the chore of tasks, which ends some
+                idle = self._presence.absent()
+            if problem := self._attempt(job, used=name not in (idle or ())):
                 failed[name] = problem
                 whole = whole and not needed
         return failed
-
-    def _used(self) -> set[str]:
-        """The names of the leader's chores that have something to do; all of them, if the query
-        fails: then each reports the fault."""
-        asked = [job.chore for job in self._jobs]
-        try:
-            return used(asked)
-        except Exception:
-            connection.close()
-            return {chore.name for chore in asked}
 
     def _attempt(self, job: Job, used: bool = True) -> str:
         return self._contain(job.chore.name, partial(job.run, self.context, used))

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
-from django.db import DataError, OperationalError
+from django.db import DataError, OperationalError, connection
+from django.test.utils import CaptureQueriesContext
 from redis import Redis, TimeoutError
 
 from crawlframe.conf import Settings
@@ -15,9 +16,10 @@ from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
 from crawlframe.run.ledger import LedgerAway, LedgerRefused
 from crawlservice.connections.contained import contained, failures
+from crawlservice.hosts.orders import ROBOTS
 from crawlservice.ledger.cancellation import Settler
 from crawlservice.ledger.recovery import renew
-from crawlservice.models import Task
+from crawlservice.models import Host, Task
 from crawlservice.steward import nodes, task_chore
 from crawlservice.steward import steward as module
 from crawlservice.steward.chores import MigrationWatch
@@ -136,6 +138,20 @@ def test_a_lost_connection_is_no_failure_of_a_row_and_only_the_second_one_of_a_c
     said = "no answer for 60 s"
     named = f"tasks: {error.__name__}: {said}"
     assert told == [(said, 0), ("", 0), (f"{said}; {named}", 1), (named, 1)]
+
+
+@pytest.mark.databases("sqlite", "postgres")
+def test_chores_without_rows_are_left_out(service: Frontier) -> None:
+    renew(service)
+    steward = Steward(Settings(), service)
+    for _ in range(2):
+        steward.tick()
+    with CaptureQueriesContext(connection) as queries:
+        steward.tick()
+    assert len(queries) < 10
+    Host.objects.create(name="a.example", unsent=ROBOTS)
+    steward.tick()
+    assert Host.objects.get().unsent == ""
 
 
 def test_cancelled_tasks_share_the_seconds_of_a_round(
