@@ -30,6 +30,11 @@ log = logging.getLogger(__name__)
 
 TURN = 1.0  # seconds between two rounds of chores
 LEADER_FOR = 5.0  # seconds a silent leader keeps the lock
+# Renews it. A full Redis would extend its time, but it refuses to write it, as it does leases.
+RENEW = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+"""
 
 
 class Steward:
@@ -45,6 +50,7 @@ class Steward:
         self._presence = Presence({job.chore.name: job.chore.used for job in self._jobs})
         self._name = f"{settings.key_prefix}:steward"
         self._lock = frontier.store.redis.lock(self._name, timeout=LEADER_FOR, blocking=False)
+        self._renew = frontier.store.redis.register_script(RENEW)
         self._leading, self._installation = False, ""
         self._trouble = ""  # why the last round failed
         self._lost: dict[str, float] = {}  # chores that lost a connection to a server, and when
@@ -143,7 +149,15 @@ class Steward:
     def _elect(self) -> None:
         # First, because the leader's lock is in Redis.
         self._installation = installation.check(self._frontier, self._installation)
-        self._lead()
+        if self._leading:
+            lease = self._lock.local.token, round(1000 * LEADER_FOR)
+            if self._renew(keys=[self._name], args=lease):
+                return
+            log.info("another steward leads now")
+        self._leading = bool(self._lock.acquire())
+        if self._leading:
+            for job in self._jobs:
+                job.begin_term()
 
     def resign(self) -> None:
         """Lets another steward lead at once."""
@@ -154,20 +168,6 @@ class Steward:
                 self._lock.release()
             except (LockError, RedisError):
                 log.debug("the lock was gone already")
-
-    def _lead(self) -> None:
-        if self._leading:
-            try:
-                self._lock.reacquire()
-                # A full Redis accepts that, but no renewal of a lease, and not this write.
-                self._frontier.store.redis.set(f"{self._name}:well", 1, px=round(1000 * LEADER_FOR))
-                return
-            except LockError:
-                log.info("another steward leads now")
-        self._leading = bool(self._lock.acquire())
-        if self._leading:
-            for job in self._jobs:
-                job.begin_term()
 
     def _still_here(self) -> None:
         """Called during a long chore, so that neither the master nor other stewards take over."""

@@ -661,7 +661,7 @@ def test_a_leader_of_an_older_release_leads(
     assert not leader_watch.look(led + MINUTE)
     steward.resign()
     assert leader_watch.look(led + 2 * MINUTE)
-    Steward(Settings(), service)._lead()
+    Steward(Settings(), service)._elect()
     assert not leader_watch.look(led + 3 * MINUTE)
     assert open_alerts() == {}
 
