@@ -159,6 +159,8 @@ class Hosts:
         oldest: tuple[str, float] | None = None
         for partition, keys in enumerate(self._store.keys):
             due = self._store.redis.zrange(keys("HOSTS"), 0, MOST_DUE - 1, withscores=True)
+            if not due:
+                continue
             names = [self._one_of(keys, name.decode(errors="replace")) for name, _ in due]
             now, *rows = self._store.run("hosts", partition, pack(names))
             for name, (_, since), row in zip(names, due, rows, strict=True):

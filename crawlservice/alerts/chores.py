@@ -9,11 +9,12 @@ from typing import Any
 from crawlframe.frontier import Counts, Frontier
 from crawlservice.alerts import announcements, state
 from crawlservice.alerts.condition import RunningTask, ServiceView
-from crawlservice.alerts.kinds import least
+from crawlservice.alerts.kinds import conditions, least
 from crawlservice.alerts.state import find
 from crawlservice.chores.chore import Chore, ChoreContext
 from crawlservice.chores.threads import ChoreThread, Work
 from crawlservice.connections import clock
+from crawlservice.connections.presence import Presence
 from crawlservice.models import AlertRule, Task
 
 LOOK_SECONDS = 5.0  # seconds between two looks
@@ -25,13 +26,14 @@ class AlertMonitor:
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
         self._memory: dict[str, Any] = {}
+        self._presence = Presence({name: one.rows for name, one in conditions().items()})
 
     def look(self, now: datetime, counts: Mapping[int, Counts | None]) -> bool:
         """Looks for all conditions. ``counts``: the frontier's of the active tasks. Returns
         whether a message is to be sent. Raises django.db.Error."""
         floors = least(AlertRule.objects.filter(enabled=True).values_list("thresholds", flat=True))
         view = ServiceView(now, lambda: self._frontier, _running(counts), floors, self._memory)
-        state.record(find(view), floors, now)
+        state.record(find(view, absent=self._presence.absent()), floors, now)
         state.mark_checked(now)
         return announcements.announce(now)
 

@@ -3,12 +3,14 @@ installed package (docs/howto/alerts.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from crawlframe.frontier import Counts, Frontier, NodeInfo
+from crawlservice.connections.presence import Rows
 from crawlservice.models import Severity
 
 if TYPE_CHECKING:
@@ -72,6 +74,13 @@ class ServiceView:
         """Raises CrawlframeError if Redis is another installation's."""
         return self.connect()
 
+    @cached_property
+    def living(self) -> list[NodeInfo]:
+        """The latest life of each node. Raises redis.RedisError."""
+        nodes = self.frontier.leases.nodes()
+        latest = {one.node: one for one in nodes if one.lease_left > 0 and not one.leaving}
+        return [*latest.values()][: MAX_SUBJECTS + 1]
+
     def floor(self, kind: str) -> float:
         """The value from which a condition is found: an open alert continues a little below the
         threshold, so that it does not come and go."""
@@ -113,17 +122,10 @@ class Condition:
     # The process that looks. The web finds its conditions although no node leads.
     by_leader: bool = True
     by_web: bool = False
+    # Rows without which no subject has it; one query asks for the rows of all conditions.
+    rows: Rows | None = None
 
 
 def first_line(problem: str) -> str:
     """A problem, as long as a sentence may quote it."""
     return problem.partition("\n")[0][:MAX_LINE]
-
-
-def living(view: ServiceView) -> Iterator[NodeInfo]:
-    """The latest life of each node. Raises redis.RedisError."""
-    found = {}
-    for info in sorted(view.frontier.leases.nodes(), key=lambda info: info.generation):
-        if info.lease_left > 0 and not info.leaving:
-            found[info.node] = info
-    yield from list(found.values())[: MAX_SUBJECTS + 1]

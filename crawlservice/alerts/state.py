@@ -202,14 +202,14 @@ def word(alert: Alert, now: datetime) -> str:
     return "acknowledged" if alert.acknowledged_at is not None else "open"
 
 
-def find(view: ServiceView, *, by_web: bool = False) -> Found:
+def find(view: ServiceView, *, by_web: bool = False, absent: Collection[str] = ()) -> Found:
     """Present subjects by condition, of the conditions that the leader finds, or the web;
     MAX_SUBJECTS of each, and Unknown if there are more. A condition that fails, as without Redis,
     is missing: its state is unknown. Conditions that only the web finds are absent, because a
-    leader asks. Raises django.db.Error."""
+    leader asks; so are conditions in ``absent``. Raises django.db.Error."""
     found: Found = {}
     for name, condition in conditions().items():
-        if not (condition.by_web if by_web else condition.by_leader):
+        if not (condition.by_web if by_web else condition.by_leader) or name in absent:
             if not by_web:
                 found[name] = []
             continue

@@ -37,6 +37,8 @@ class ConditionContract:
 
     def _found(self) -> list[Alarm]:
         found = [*self.condition.find(self.arrange())]
+        rows = self.condition.rows
+        assert rows is None or any(some.exists() for some in rows()), "its rows must be there"
         assert all(isinstance(one, Alarm | Unknown) for one in found)
         findings = [one for one in found if isinstance(one, Alarm)]
         assert findings, "arrange must make the condition be there"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.alerts.condition import MAX_LINE, Alarm, Condition, Facts, ServiceView, living
+from crawlservice.alerts.condition import MAX_LINE, Alarm, Condition, Facts, ServiceView
 from crawlservice.alerts.wording import list_of, page_of
-from crawlservice.ledger.recovery import ERAS, LATELY, is_whole, newest
+from crawlservice.ledger.recovery import ERAS, LATELY, newest
 from crawlservice.models import Era, Severity
 
 RESTARTS = 3  # of a steward in ten minutes
@@ -18,11 +18,11 @@ RESTARTS = 3  # of a steward in ten minutes
 def find(view: ServiceView) -> Iterator[Alarm]:
     """Finds a Redis that no node may claim from, and nodes whose steward dies repeatedly, or fails.
     Raises redis.RedisError and django.db.Error."""
-    if newest() and not is_whole(view.frontier):
+    if (latest := newest()) and view.frontier.eras.settled() != latest:
         yield Alarm("chores", "", view.now, {"why": "era"})
     elif Era.objects.filter(started_at__gt=view.now - LATELY).count() > ERAS:
         yield Alarm("chores", "", view.now, {"why": "eras"})
-    for info in living(view):
+    for info in view.living:
         health, facts = info.health, {"node": info.node, "generation": info.generation}
         if health.restarts >= RESTARTS:
             yield Alarm("chores", info.node, view.now, {**facts, "why": "restarts"})

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, first_line, living
+from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, first_line
 from crawlservice.alerts.wording import page_of
 from crawlservice.models import Severity
 
 
 def find(view: ServiceView) -> Iterator[Alarm]:
     """Raises redis.RedisError."""
-    for info in living(view):
+    for info in view.living:
         code = info.code
         problem = code.problem or code.pull_problem
         if code.state != "refused" and not problem:

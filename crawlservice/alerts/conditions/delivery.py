@@ -89,4 +89,5 @@ CONDITION = Condition(
     link,
     Threshold(1, _("minutes"), 0.1, 10_080),
     urgency=90,
+    rows=lambda: [Export.objects.exclude(problem_since=None), RowDelivery.objects.all()],
 )

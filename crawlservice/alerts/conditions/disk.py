@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, Threshold, living
+from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, Threshold
 from crawlservice.alerts.wording import page_of
 from crawlservice.models import Severity
 
 
 def find(view: ServiceView) -> Iterator[Alarm]:
     """Raises redis.RedisError."""
-    for info in living(view):
+    for info in view.living:
         if info.health.disk >= view.floor("disk"):
             facts = {"node": info.node, "generation": info.generation, "percent": info.health.disk}
             yield Alarm("disk", info.node, view.now, facts, float(info.health.disk))

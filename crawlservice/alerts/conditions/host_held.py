@@ -36,4 +36,5 @@ CONDITION = Condition(
     sentence,
     lambda facts: page_of("host", facts["number"]),
     urgency=40,
+    rows=lambda: [Host.objects.filter(HELD)],
 )

@@ -9,7 +9,7 @@ from django.utils.translation import ngettext
 
 from crawlservice.alerts.condition import MAX_SUBJECTS, Alarm, Condition, Facts, ServiceView
 from crawlservice.alerts.wording import page_of
-from crawlservice.models import Severity
+from crawlservice.models import Generation, Severity
 from crawlservice.monitoring import lives
 
 
@@ -36,4 +36,5 @@ CONDITION = Condition(
     sentence,
     lambda facts: page_of("generation", facts["generation"]),
     urgency=30,
+    rows=lambda: [Generation.objects.filter(offline=True)],
 )

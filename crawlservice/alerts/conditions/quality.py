@@ -65,4 +65,5 @@ CONDITION = Condition(
     sentence,
     lambda facts: page_of("task", facts["task"]),
     urgency=50,
+    rows=lambda: [QualityFinding.objects.filter(accepted_at=None)],
 )

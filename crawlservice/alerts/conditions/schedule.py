@@ -43,4 +43,5 @@ CONDITION = Condition(
     sentence,
     lambda facts: page_of("schedule", facts["number"]),
     urgency=70,
+    rows=lambda: [Schedule.objects.exclude(problem="")],
 )

@@ -47,4 +47,5 @@ CONDITION = Condition(
     sentence,
     lambda facts: page_of("schedule", facts["number"]),
     urgency=10,
+    rows=lambda: [Run.objects.filter(outcome=Run.Outcome.MISSED)],
 )

@@ -54,7 +54,8 @@ def find(view: ServiceView) -> Iterator[Alarm | Unknown]:
     """A task that the gate keeps back is not silent. Raises redis.RedisError."""
     silence = view.memory.setdefault("silent", Silence())
     began = Alert.objects.filter(OPEN, kind="silent").values_list("subject", "since")
-    since = silence.look(view.tasks, {int(task): at for task, at in began}, view.now)
+    known = {int(task): at for task, at in began} if view.tasks else {}
+    since = silence.look(view.tasks, known, view.now)
     found = [
         running_finding("silent", task, since[task.number], round(minutes, 1))
         for task in view.tasks

@@ -38,4 +38,5 @@ CONDITION = Condition(
     sentence,
     lambda facts: list_of("page", state__exact="error", task=facts["task"]),
     urgency=30,
+    rows=lambda: [Task.objects.filter(outcome=Task.Outcome.FINISHED_WITH_ERRORS)],
 )

@@ -32,4 +32,5 @@ CONDITION = Condition(
     sentence,
     lambda facts: page_of("task", facts["task"]),
     urgency=40,
+    rows=lambda: [Task.objects.filter(outcome=Task.Outcome.FAILED)],
 )

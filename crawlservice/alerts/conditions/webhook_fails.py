@@ -56,4 +56,5 @@ CONDITION = Condition(
     lambda facts: list_of("delivery", webhook__id__exact=facts["number"]),
     Threshold(5, _("minutes"), 0.5, 10_080),
     urgency=70,
+    rows=lambda: [Delivery.objects.filter(delivered_at=None).exclude(problem="")],
 )
