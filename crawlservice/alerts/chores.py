@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
+from crawlframe.conf import Settings
 from crawlframe.frontier import Counts, Frontier
 from crawlservice.alerts import announcements, state
 from crawlservice.alerts.condition import RunningTask, ServiceView
@@ -43,26 +45,20 @@ def _running(counts: Mapping[int, Counts | None]) -> list[RunningTask]:
     return [RunningTask(pk, spider, counts.get(pk)) for pk, spider in rows]
 
 
-class Alerts:
+def _sender(settings: Settings) -> Work:
+    from crawlservice.alerts.outbox import AlertSender  # rarely needed
+
+    return AlertSender(settings)
+
+
+def _alerts(steward: ChoreContext) -> ChoreThread:
     """The alerts of one leader: found, notified and forgotten."""
-
-    def __init__(self, steward: ChoreContext) -> None:
-        def sender() -> Work:
-            from crawlservice.alerts.outbox import AlertSender  # rarely needed
-
-            return AlertSender(steward.settings)
-
-        self._steward = steward
-        self._monitor = AlertMonitor(steward.frontier)
-        self._sender = ChoreThread("alerts", sender)
-
-    def tick(self) -> None:
-        """Raises django.db.Error."""
-        if self._monitor.look(clock.now(), self._steward.counts):
-            self._sender.ensure_running()
-
-    def stop(self) -> None:
-        self._sender.stop()
+    monitor = AlertMonitor(steward.frontier)
+    return ChoreThread(
+        "alerts",
+        partial(_sender, steward.settings),
+        lambda: monitor.look(clock.now(), steward.counts),
+    )
 
 
-CHORES = (Chore("alerts", Alerts, period=LOOK_SECONDS, independent=True, each_term=True),)
+CHORES = (Chore("alerts", _alerts, period=LOOK_SECONDS, independent=True, each_term=True),)

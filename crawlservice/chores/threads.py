@@ -33,14 +33,22 @@ class Work(ABC):
         """Releases its resources, if any. May raise anything."""
 
 
+Make = Callable[[], Work]
+
+
 class ChoreThread:
     """Started when it is needed, and again after a failure. ``name`` stands in messages."""
 
-    def __init__(self, name: str, work: Callable[[], Work]) -> None:
-        self._name, self._work = name, work
+    def __init__(self, name: str, work: Make, wanted: Callable[[], bool] | None = None) -> None:
+        self._name, self._work, self._wanted = name, work, wanted
         self._until = 0.0
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
+
+    def tick(self) -> None:
+        """As a chore: lets it run while it is wanted. Raises the errors of ``wanted``."""
+        if self._wanted is None or self._wanted():
+            self.ensure_running()
 
     def ensure_running(self) -> None:
         """Called again and again while its process leads."""
@@ -92,17 +100,18 @@ class ChoreThread:
 
 
 class ChoreThreads:
-    """A thread for each of several streams."""
+    """A chore with a thread for each of several streams. ``works``: by the names of threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, works: Callable[[], Mapping[str, Make]]) -> None:
+        self._works = works
         self._threads: dict[str, ChoreThread] = {}
 
-    def ensure_running(self, works: Mapping[str, Callable[[], Work]]) -> None:
-        """Starts the threads that are missing. ``works``: by the names of threads. Others end by
-        themselves."""
+    def tick(self) -> None:
+        """Starts the threads that are missing. Others end by themselves. Raises the errors
+        of ``works``."""
         living = {name: thread for name, thread in self._threads.items() if thread.is_alive}
         self._threads = living
-        for name, work in works.items():
+        for name, work in self._works().items():
             if name not in living:
                 living[name] = ChoreThread(name, work)
             living[name].ensure_running()

@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from functools import partial
 
-from crawlservice.chores.chore import Calls, Chore, ChoreContext
-from crawlservice.chores.threads import ChoreThreads
+from crawlframe.conf import Settings
+from crawlservice.chores.chore import Calls, Chore
+from crawlservice.chores.threads import ChoreThreads, Make
 from crawlservice.exports.file import LOOK_SECONDS, ExportsFile
 from crawlservice.models import Export
 
 
-class Exports:
-    """Carries all exports on."""
+def exporters(settings: Settings) -> dict[str, Make]:
+    """The work of each export, by the name of its thread. Raises django.db.Error."""
+    found = [*Export.active_ones().values_list("pk", "name")]
+    if not found:
+        return {}
+    # Imported here: most nodes never need it, and it takes memory.
+    from crawlservice.exports.exporter import Exporter
 
-    def __init__(self, steward: ChoreContext) -> None:
-        self._settings = steward.settings
-        self._threads = ChoreThreads()
-
-    def tick(self) -> None:
-        """Raises django.db.Error."""
-        if found := [*Export.active_ones().values_list("pk", "name")]:
-            # Imported here: most nodes never need it, and it takes memory.
-            from crawlservice.exports.exporter import Exporter
-
-            works = {f"export {name}": partial(Exporter, pk, self._settings) for pk, name in found}
-            self._threads.ensure_running(works)
-
-    def stop(self) -> None:
-        self._threads.stop()
+    return {f"export {name}": partial(Exporter, pk, settings) for pk, name in found}
 
 
 CHORES = (
@@ -36,5 +28,9 @@ CHORES = (
         lambda steward: Calls(ExportsFile(steward.settings).look),
         period=LOOK_SECONDS,
     ),
-    Chore("exports", Exports, used=lambda: [Export.active_ones()]),
+    Chore(
+        "exports",
+        lambda steward: ChoreThreads(partial(exporters, steward.settings)),
+        used=lambda: [Export.active_ones()],
+    ),
 )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from crawlframe.conf import Settings
 from crawlservice import signals
-from crawlservice.chores.chore import Chore, ChoreContext
+from crawlservice.chores.chore import Chore
 from crawlservice.chores.threads import ChoreThread, Work
 from crawlservice.connections.contained import contained
 from crawlservice.models import Event, Installation
@@ -37,46 +40,20 @@ def send_new() -> int:
     return len(events)
 
 
-class Webhooks:
-    """Makes the deliveries of new events, and sends due ones."""
+def _sender(settings: Settings) -> Work:
+    # Imported here: most nodes never need it, and it takes memory.
+    from crawlservice.webhooks.sender import WebhookSender
 
-    def __init__(self, steward: ChoreContext) -> None:
-        def sender() -> Work:
-            # Imported here: most nodes never need it, and it takes memory.
-            from crawlservice.webhooks.sender import WebhookSender
-
-            return WebhookSender(steward.settings)
-
-        self._sender = ChoreThread("webhooks", sender)
-
-    def tick(self) -> None:
-        """Raises django.db.Error."""
-        if create_deliveries():
-            self._sender.ensure_running()
-
-    def stop(self) -> None:
-        self._sender.stop()
-
-
-class Signals:
-    """Sends new events, if a signal has a receiver."""
-
-    def __init__(self, _steward: ChoreContext) -> None:
-        self._sender = ChoreThread("signals", SignalSender)
-
-    def tick(self) -> None:
-        if signals.wanted():
-            self._sender.ensure_running()
-
-    def stop(self) -> None:
-        self._sender.stop()
+    return WebhookSender(settings)
 
 
 CHORES = (
     Chore(
         "webhooks",
-        Webhooks,
+        lambda steward: ChoreThread(
+            "webhooks", partial(_sender, steward.settings), create_deliveries
+        ),
         used=lambda: [Event.objects.filter(delivered_at=None), OUTBOX.due()],
     ),
-    Chore("signals", Signals),
+    Chore("signals", lambda _steward: ChoreThread("signals", SignalSender, signals.wanted)),
 )

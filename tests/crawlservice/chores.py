@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import TypeVar
 
 from crawlservice.steward.steward import Steward
@@ -14,3 +16,11 @@ def work_of(steward: Steward, name: str, kind: type[W]) -> W:
     work = steward.job(name).work(steward.context)
     assert isinstance(work, kind)
     return work
+
+
+def until(ready: Callable[[], bool], what: str = "it did not come") -> None:
+    """Waits up to 30 s. ``what``: the message of the failure."""
+    deadline = time.monotonic() + 30
+    while not ready():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)

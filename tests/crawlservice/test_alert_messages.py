@@ -36,6 +36,7 @@ from crawlservice.models import (
 from crawlservice.outbox.outbox import RETRIES
 from crawlservice.steward import pruning, steward
 from crawlservice.steward.pruning import Pruner
+from tests.crawlservice.chores import until
 from tests.crawlservice.receiver import Receiver
 
 pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
@@ -311,7 +312,7 @@ def test_a_leader_that_dies_between_evaluating_and_sending(
     sending()
     sending()  # the first one was not dead after all
     receiver.wait(1)
-    wait_for(lambda: AlertMessage.objects.filter(sent_at__isnull=False).exists())
+    until(lambda: AlertMessage.objects.filter(sent_at__isnull=False).exists())
     assert len(receiver.told) == 1
     assert receiver.told[0].path == "/chat"
     assert receiver.told[0].content["title"].startswith("[Crawlframe] severe: shop #7")
@@ -331,7 +332,7 @@ def test_a_sender_that_dies_with_a_message_leaves_it_to_the_next(
     AlertMessage.objects.update(next_at=Now())  # the time has passed
     sending()
     receiver.wait(1)
-    wait_for(lambda: AlertMessage.objects.filter(sent_at__isnull=False).exists())
+    until(lambda: AlertMessage.objects.filter(sent_at__isnull=False).exists())
 
 
 def test_what_fails_is_tried_again_and_then_given_up(
@@ -424,11 +425,3 @@ def test_old_alerts_and_messages_are_deleted(target: AlertTarget) -> None:
     assert [*Alert.objects.values_list("subject", flat=True)] == ["news"]
     assert AlertNotice.objects.get().alert.subject == "news"
     assert AlertMessage.objects.count() == 0
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    for _ in range(600):
-        if condition():
-            return
-        threading.Event().wait(0.05)
-    pytest.fail("it did not come")

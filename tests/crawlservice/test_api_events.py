@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -19,6 +18,7 @@ from crawlservice.models import Event, Task
 from crawlservice.webhooks import deliveries
 from tests.conftest import CHECKOUT
 from tests.crawlservice.beside import another_transaction
+from tests.crawlservice.chores import until
 from tests.crawlservice.programs import Program, person, program
 from tests.crawlservice.test_api_tasks import error
 
@@ -39,13 +39,6 @@ def happen(task: Task, kind: str = "finished") -> int:
 
 def numbers(last: int) -> list[int]:
     return [event.pk for event in deliveries.after(last)]
-
-
-def until(found: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not found():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_events_come_in_order(task: Task) -> None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
+from crawlservice.chores.threads import ChoreThreads
 from crawlservice.exports import exporter
-from crawlservice.exports.chores import Exports
+from crawlservice.exports.chores import exporters
 from crawlservice.exports.target import BatchName, ExportBatch, Limits, Writer
 from crawlservice.models import Export
-from crawlservice.steward.steward import Steward
+from tests.crawlservice.chores import until
 from tests.crawlservice.exporting import add, fill, made_task
 
 pytestmark = pytest.mark.usefixtures("orm", "quick_looks")
@@ -29,20 +30,13 @@ def quick_looks(
     monkeypatch.setattr(exporter, "IDLE_SECONDS", 0.02)
 
 
-def until(ready: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 30
-    while not ready():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-
-
 def alive() -> list[str]:
     return [one.name for one in threading.enumerate() if one.name.startswith("export ")]
 
 
 @pytest.fixture
-def exports(published: Frontier) -> Iterator[Exports]:
-    made = Exports(Steward(Settings(), published).context)
+def exports(published: Frontier) -> Iterator[ChoreThreads]:
+    made = ChoreThreads(partial(exporters, Settings()))
     yield made
     made.stop()
     until(lambda: not alive(), "the threads do not end")
@@ -64,7 +58,7 @@ class Hanging:
 
 
 def test_one_that_hangs_delays_neither_the_steward_nor_others(
-    exports: Exports, monkeypatch: pytest.MonkeyPatch
+    exports: ChoreThreads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Hanging.released.clear()
     real = exporter.open_writer
@@ -86,7 +80,7 @@ def test_one_that_hangs_delays_neither_the_steward_nor_others(
     until(lambda: Export.objects.get(name="slow").rows == 6, "it does not go on")
 
 
-def test_one_that_is_paused_has_no_thread(exports: Exports) -> None:
+def test_one_that_is_paused_has_no_thread(exports: ChoreThreads) -> None:
     add({"kind": "files", "url": "a"}, name="a")
     add({"kind": "files", "url": "b"}, name="b")
     exports.tick()
@@ -99,7 +93,7 @@ def test_one_that_is_paused_has_no_thread(exports: Exports) -> None:
     until(lambda: sorted(alive()) == ["export a", "export b"], "it does not come back")
 
 
-def test_the_steward_carries_them_on_and_stops(exports: Exports) -> None:
+def test_the_steward_carries_them_on_and_stops(exports: ChoreThreads) -> None:
     exports.tick()
     assert alive() == []
     fill(made_task(), 1)

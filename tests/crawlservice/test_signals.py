@@ -15,11 +15,12 @@ import pytest
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
 from crawlservice import signals
+from crawlservice.chores.threads import ChoreThread
 from crawlservice.connections.installation import check
 from crawlservice.models import Event, Installation, Schedule, Task
 from crawlservice.steward.steward import Steward
 from crawlservice.webhooks import chores
-from crawlservice.webhooks.chores import Signals, send_new
+from crawlservice.webhooks.chores import send_new
 from tests.crawlservice.chores import work_of
 from tests.crawlservice.test_steward import turn_until
 
@@ -130,7 +131,7 @@ def test_the_leading_steward_sends_them(
 
 def test_without_receivers_nothing_is_done(service: Frontier) -> None:
     steward = Steward(Settings(), service)
-    work_of(steward, "signals", Signals).tick()
+    work_of(steward, "signals", ChoreThread).tick()
     assert "signals" not in [thread.name for thread in threading.enumerate()]
 
 

@@ -27,7 +27,7 @@ from crawlservice.steward.pruning import Pruner
 from crawlservice.steward.steward import Steward
 from crawlservice.steward.task_chore import TaskChore
 from crawlservice.tasks.submit import submit
-from crawlservice.webhooks.chores import Webhooks
+from crawlservice.webhooks import chores as webhooks
 from tests.servers import RedisServer
 
 pytestmark = pytest.mark.usefixtures("service")
@@ -87,7 +87,7 @@ def test_leases_that_nobody_could_renew_say_nothing(
     [
         ((Pruner, "tick"), DataError("smallint out of range")),
         ((TaskChore, "tick"), LedgerRefused("a task is odd")),
-        ((Webhooks, "tick"), FrontierError("out of order")),
+        ((webhooks, "create_deliveries"), FrontierError("out of order")),
         ((MigrationWatch, "tick"), DataError("no rights")),
     ],
     ids=["pruner", "tasks", "webhooks", "migrations"],
@@ -96,13 +96,13 @@ def test_a_chore_that_always_fails_holds_up_no_other(
     service: Frontier,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    where: tuple[type, str],
+    where: tuple[object, str],
     error: Exception,
 ) -> None:
     renew(service)
     settled = []
 
-    def fail(self: object) -> None:
+    def fail(*_: object) -> None:
         raise error
 
     monkeypatch.setattr(*where, fail)

@@ -33,6 +33,7 @@ from crawlservice.webhooks.deliveries import (
     sample_message,
 )
 from crawlservice.webhooks.sender import LIMITS, WebhookSender, send_now
+from tests.crawlservice.chores import until
 from tests.crawlservice.receiver import Receiver, verify
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
@@ -68,24 +69,13 @@ def post() -> Iterator[ChoreThread]:
     made = ChoreThread("webhooks", lambda: WebhookSender(OPEN))
     yield made
     made.stop()
-    deadline = time.monotonic() + 30
-    while any(thread.name == "webhooks" for thread in threading.enumerate()):
-        assert time.monotonic() < deadline, "the sender does not stop"
-        time.sleep(0.05)
-
-
-def until(ready: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 30
-    while not ready():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
+    threads = threading.enumerate
+    until(lambda: "webhooks" not in {one.name for one in threads()}, "the sender does not stop")
 
 
 def arrived(count: int) -> None:
-    def ready() -> bool:
-        return Delivery.objects.exclude(delivered_at=None).count() == count
-
-    until(ready, "not all deliveries are settled")
+    settled = Delivery.objects.exclude(delivered_at=None)
+    until(lambda: settled.count() == count, "not all deliveries are settled")
 
 
 # -- claims ---------------------------------------------------------------------------------------
