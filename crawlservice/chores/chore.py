@@ -117,8 +117,9 @@ class Job:
         now, before = time.monotonic(), self._used
         if now < self._next or not (used or before):
             return
-        self._next, self._used = now + self.chore.period, used
+        self._next, self._used = now + self.chore.period, True
         self.work(context).tick()
+        self._used = used
 
     def begin_term(self) -> None:
         """Called when the steward becomes the leader."""

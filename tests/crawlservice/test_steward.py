@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +16,7 @@ from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
 from crawlframe.run.ledger import LedgerAway, LedgerRefused
+from crawlservice.chores.chore import Calls, Chore, Job
 from crawlservice.connections.contained import contained, failures
 from crawlservice.hosts.orders import ROBOTS
 from crawlservice.ledger.cancellation import Settler
@@ -28,6 +30,7 @@ from crawlservice.steward.steward import Steward
 from crawlservice.steward.task_chore import TaskChore
 from crawlservice.tasks.submit import submit
 from crawlservice.webhooks import chores as webhooks
+from tests.crawlservice.chores import until
 from tests.servers import RedisServer
 
 pytestmark = pytest.mark.usefixtures("service")
@@ -52,11 +55,11 @@ def is_lost(frontier: Frontier, generation: int) -> bool:
 
 
 def turn_until(steward: Steward, ready: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not ready():
-        assert time.monotonic() < deadline
+    def turned() -> bool:
         steward.tick()
-        time.sleep(0.05)
+        return ready()
+
+    until(turned)
 
 
 def test_leases_that_nobody_could_renew_say_nothing(
@@ -152,6 +155,16 @@ def test_chores_without_rows_are_left_out(service: Frontier) -> None:
     Host.objects.create(name="a.example", unsent=ROBOTS)
     steward.tick()
     assert Host.objects.get().unsent == ""
+
+
+def test_the_last_round_of_a_chore_is_repeated_until_it_succeeds(service: Frontier) -> None:
+    rounds = [1, 0, 1]  # the second fails
+    job = Job(Chore("one", lambda _: Calls(lambda: 1 / rounds.pop())))
+    context = Steward(Settings(), service).context
+    for used in (True, False, False, False):
+        with suppress(ZeroDivisionError):
+            job.run(context, used)
+    assert rounds == []
 
 
 def test_cancelled_tasks_share_the_seconds_of_a_round(
