@@ -13,9 +13,8 @@ from crawlservice.models import Sample, Task
 
 SAMPLE_SECONDS = 10.0  # seconds
 SAMPLE_AGE = timedelta(days=7)  # then they are pruned
-FINENESS = (
-    360  # a task's samples are its age / FINENESS apart: a long crawl has no more than needed
-)
+# A task's samples are its age / FINENESS apart: a long crawl has no more than needed.
+FINENESS = 360
 DONE = ("nf", "ne", "cancelled", "excluded", "items")
 WAITING = ("ready", "in_progress", "delayed", "parked")
 

@@ -59,8 +59,9 @@ class TaskChore:
                 self._restore(tasks[pk])
         # Ended in the database, but the process that ended them died before it updated the
         # frontier. Read again, because some may have been submitted just now.
-        left = Task.objects.filter(pk__in=known - tasks.keys()).exclude(state__in=Task.ACTIVE)
-        self._frontier.close_tasks(left.values_list("pk", flat=True))
+        if unknown := known - tasks.keys():
+            left = Task.objects.filter(pk__in=unknown).exclude(state__in=Task.ACTIVE)
+            self._frontier.close_tasks(left.values_list("pk", flat=True))
         self._sampler.tick({pk: found.get(pk) for pk in tasks})
 
     def stop(self) -> None:
@@ -148,10 +149,11 @@ class TaskChore:
         cancelled, have pages, or have been missing for long."""
         now = time.monotonic()
         self._missing = {pk: self._missing.get(pk, now) for pk in missing}
+        if not missing:
+            return []
         pages = Exists(Page.objects.filter(task=OuterRef("pk")))
         old = pages | Q(retries__gt=0) | ~Q(state=Task.State.RUNNING)
-        rows = Task.objects.filter(old, pk__in=missing)
-        known = {*rows.values_list("pk", flat=True)} if missing else ()
+        known = {*Task.objects.filter(old, pk__in=missing).values_list("pk", flat=True)}
         return [pk for pk, at in self._missing.items() if pk in known or now - at >= OPEN_SECONDS]
 
     def _restore(self, task: Task) -> None:
