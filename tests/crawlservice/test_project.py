@@ -192,7 +192,7 @@ def test_a_new_project_has_all_it_needs(shop: Path) -> None:
         ".gitignore", "README.md", "env.example", "manage.py", "pyproject.toml",
         "requirements-dev.txt", "requirements.txt",
         "spiders/__init__.py", "spiders/project.py", "spiders/quotes.py",
-        "tests/test_quotes.py",
+        "tests/test_quotes.py", "wheels/README.md",
     }  # fmt: skip
     assert f"crawlframe~={__version__}\n" in (shop / "requirements.txt").read_text()
     assert os.access(shop / "manage.py", os.X_OK)

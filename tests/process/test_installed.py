@@ -19,6 +19,7 @@ import psutil
 import pytest
 import requests
 
+from crawlframe import __version__
 from tests.conftest import CHECKOUT, Running
 from tests.process.conftest import Look, OddWeb
 from tests.process.reload_project import Gate, View, is_gone, shop
@@ -144,6 +145,13 @@ def test_the_test_of_a_new_project_passes(
 ) -> None:
     said = run(environment.bin / "python", "-m", "pytest", "-q", cwd=project, env=env)
     assert "1 passed" in said
+
+
+def test_a_clone_of_a_project_installs_our_wheel(new_project: Path, tmp_path: Path) -> None:
+    """No index is needed: PyPI has another package of the name."""
+    options = ("--no-deps", "--no-index", "--dest", tmp_path, "-r", "requirements-dev.txt")
+    run(*PIP, "download", *options, cwd=new_project)
+    assert [*tmp_path.glob(f"crawlframe-{__version__}-*.whl")]
 
 
 def test_a_crawl_in_a_project(

@@ -81,8 +81,8 @@ def write_project(folder: Path, name: str, *, deploy: bool = False) -> None:
         if deploy:
             _write_templates("deploy", folder, name)
             (folder / "requirements.lock").write_text(_lock(), "utf-8")
-            if (wheel := _own_wheel()) is not None:
-                shutil.copy(wheel, folder / "deploy" / "wheels")
+        if (wheel := _own_wheel()) is not None:
+            shutil.copy(wheel, folder / "wheels")
     except OSError as error:
         raise NewProjectError(f"{folder} cannot be written: {error}") from None
 
