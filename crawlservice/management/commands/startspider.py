@@ -31,20 +31,16 @@ class Command(ServiceCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", help="letters, digits and _; also the spider's name")
         parser.add_argument("url", nargs="?", default="https://example.com/", help="where to start")
-        parser.add_argument(
-            "--record", action="store_true", help="also record pages for tests, as `record` does"
-        )
+        parser.add_argument("--record", action="store_true", help="also do `spider record`")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        name = options["name"]
+        name, url = options["name"], options["url"]
         package = settings.CRAWLFRAME.spiders
         directory = find_package(package) or settings.BASE_DIR / package.replace(".", "/")
-        path = write_spider(directory, package, name, options["url"])
+        path = write_spider(directory, package, name, url)
         self.stdout.write(f"wrote {path}")
-        test = write_test(directory, package, name, options["url"])
-        if test is not None:
+        if test := write_test(directory, package, name, url):
             self.stdout.write(f"wrote {test}")
-        url = options["url"]
         if options["record"]:
             call_command("spider", "record", name, stdout=self.stdout, stderr=self.stderr)
         else:
@@ -66,32 +62,24 @@ def write_spider(directory: Path, package: str, name: str, url: str) -> Path:
         )
     url = normalise(url)
     host = hostname_of(url)
-    base, imports = "Spider", ["from crawlframe import Request, Response, Spider"]
+    base, imports = "Spider", "from crawlframe import Request, Response, Spider"
     project = directory / "project.py"
     if project.is_file() and PROJECT in project.read_text("utf-8"):
         base = "ProjectSpider"
-        imports = [
-            "from crawlframe import Request, Response",
-            f"from {package}.project import {base}",
-        ]
-    text = Template((TEMPLATES / "spider.py.txt").read_text("utf-8")).substitute(
-        name=json.dumps(name),
-        class_name=_class_name(name),
-        base=base,
-        imports="\n".join(imports),
-        url=json.dumps(url),
-        host=host,
-        domain=json.dumps(host),
-    )
+        imports = f"from crawlframe import Request, Response\nfrom {package}.project import {base}"
+    values = {
+        "name": json.dumps(name),
+        "class_name": _class_name(name),
+        "base": base,
+        "imports": imports,
+        "url": json.dumps(url),
+        "host": host,
+        "domain": json.dumps(host),
+        "config": command(f"config show {name}"),
+    }
     path = directory / f"{name}.py"
-    try:
-        directory.mkdir(exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise NewSpiderError(f"{path} exists already; choose another name or remove it") from None
-    except OSError as error:
-        raise NewSpiderError(f"{path} cannot be written: {error}") from None
+    if not _written(path, "spider.py.txt", values):
+        raise NewSpiderError(f"{path} exists already; choose another name or remove it")
     return path
 
 
@@ -108,21 +96,25 @@ def write_test(directory: Path, package: str, name: str, url: str) -> Path | Non
         "next": json.dumps(join(url, "/next")),
         "record": command(f"spider record {name}"),
     }
-    text = Template((TEMPLATES / "spider_test.py.txt").read_text("utf-8")).substitute(values)
     project = directory.absolute().parents[package.count(".")]
     if project == Path(crawlframe.__file__).parents[1]:
         return None  # a checkout of Crawlframe, whose tests are its own
-    folder = project / "tests"
-    path = folder / f"test_{name}.py"
+    path = project / "tests" / f"test_{name}.py"
+    return path if _written(path, "spider_test.py.txt", values) else None
+
+
+def _written(path: Path, template: str, values: dict[str, str]) -> bool:
+    """Whether the file was made from the template: False if there is one. Raises NewSpiderError."""
+    text = Template((TEMPLATES / template).read_text("utf-8")).substitute(values)
     try:
-        folder.mkdir(exist_ok=True)
+        path.parent.mkdir(exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        return None
+        return False
     except OSError as error:
         raise NewSpiderError(f"{path} cannot be written: {error}") from None
-    return path
+    return True
 
 
 def _class_name(name: str) -> str:
