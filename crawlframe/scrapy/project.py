@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
 from functools import partial
+from os.path import normpath
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -33,7 +34,7 @@ class ScrapyProject:
     """``root`` is the directory with the scrapy.cfg."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root.absolute()
+        self.root = Path(normpath(root.absolute()))
 
     def files(self) -> list[Path]:
         """The watched files: the modules of the project, and its scrapy.cfg."""

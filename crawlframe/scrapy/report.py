@@ -39,8 +39,8 @@ NEVER_SENT = {
     "request_dropped": "duplicates are dropped when they are committed",
     "robots_parsed": "robots.txt is read once for the cluster",
     "memusage_warning_reached": "CRAWLFRAME_MAX_MEMORY limits the memory of a worker",
-    "feed_slot_closed": "items are stored; the command export writes files",
-    "feed_exporter_closed": "items are stored; the command export writes files",
+    "feed_slot_closed": "items are stored; `task export` writes files",
+    "feed_exporter_closed": "items are stored; `task export` writes files",
 }
 _ENGINE = frozenset(
     {
@@ -68,6 +68,15 @@ class SpiderReport:
         if self.cannot:
             return f"{self.name}: cannot, because " + "; ".join(self.cannot + self.but)
         return f"{self.name}: runs" + (f", but {'; '.join(self.but)}" if self.but else "")
+
+
+def shared_by(verdicts: list[SpiderReport]) -> list[str]:
+    """Differences that several spiders all have. They are taken out of the reports."""
+    first = verdicts[0].but if len(verdicts) > 1 else []
+    shared = [one for one in first if all(one in other.but for other in verdicts)]
+    for verdict in verdicts:
+        verdict.but = [one for one in verdict.but if one not in shared]
+    return shared
 
 
 def verdict_on(spider: type[PortedSpider]) -> SpiderReport:

@@ -44,8 +44,8 @@ class SpiderCheck:
                 own, takes = settings_of(recipe.info), "\n".join(signature(recipe.info))
                 table.add_row(recipe.info.name, place, takes, own)
             self._command.console.print(table)
-        for verdict in _verdicts(registry):
-            self._say(verdict)
+        if settings.CRAWLFRAME.scrapy:
+            self._say_verdicts(registry)
         self._say_broken(registry)
         for problem in unreadable.values():
             self._say(f"\n{problem}")
@@ -62,9 +62,7 @@ class SpiderCheck:
         from crawlframe.scrapy.project import spiders_of
 
         registry = spiders_of(path, limit=settings.CRAWLFRAME.load_timeout)
-        verdicts = _scrapy_verdicts(registry)
-        for verdict in verdicts:
-            self._say(str(verdict))
+        verdicts = self._say_verdicts(registry)
         self._say_broken(registry)
         cannot = sum(bool(verdict.cannot) for verdict in verdicts)
         but = sum(bool(verdict.but and not verdict.cannot) for verdict in verdicts)
@@ -77,6 +75,18 @@ class SpiderCheck:
                 f"{cannot} spiders cannot run, and {len(registry.broken)} modules do not load"
             )
         self._say(f"CRAWLFRAME_SCRAPY={path} makes a node run them")
+
+    def _say_verdicts(self, registry: Registry) -> list[SpiderReport]:
+        from crawlframe.scrapy.report import shared_by, verdict_on
+        from crawlframe.scrapy.spider import PortedSpider
+
+        spiders = [registry.get(name) for name in sorted(registry.spiders)]
+        verdicts = [verdict_on(one) for one in spiders if issubclass(one, PortedSpider)]
+        if shared := shared_by(verdicts):
+            self._say(f"All {len(verdicts)} spiders: {'; '.join(shared)}")
+        for verdict in verdicts:
+            self._say(str(verdict))
+        return verdicts
 
     def _say_broken(self, registry: Registry) -> None:
         for module, problem in sorted(registry.broken.items()):
@@ -98,19 +108,6 @@ class SpiderCheck:
             except UnknownSpider as error:
                 unreadable[name] = str(error)
         return found, unreadable
-
-
-def _verdicts(registry: Registry) -> list[str]:
-    """Verdicts on the spiders of the Scrapy project that CRAWLFRAME_SCRAPY names."""
-    return [*map(str, _scrapy_verdicts(registry))] if settings.CRAWLFRAME.scrapy else []
-
-
-def _scrapy_verdicts(registry: Registry) -> list[SpiderReport]:
-    from crawlframe.scrapy.report import verdict_on
-    from crawlframe.scrapy.spider import PortedSpider
-
-    spiders = [registry.get(name) for name in sorted(registry.spiders)]
-    return [verdict_on(one) for one in spiders if issubclass(one, PortedSpider)]
 
 
 def settings_of(info: SpiderInfo) -> str:
