@@ -32,4 +32,4 @@ def _warning(name: str, known: set[str]) -> str:
     short = {one.removeprefix(PREFIX): one for one in known | settings.READ.keys()}
     near = difflib.get_close_matches(name.removeprefix(PREFIX).upper(), short, n=1)
     hint = f" (did you mean {short[near[0]]}?)" if near else ""
-    return f"{name} is set, but there is no such setting{hint}; docs/settings.md lists them"
+    return f"{name} is set, but there is no such setting{hint}; `config show` lists them"

@@ -125,7 +125,7 @@ KEYWORDS = {
 }
 
 ATTRIBUTES = {
-    "custom_settings": "call it settings; its keys are in docs/settings.md",
+    "custom_settings": "call it settings; `config show SPIDER` lists its keys",
     "download_delay": _DELAY,
     "download_timeout": _TIMEOUT,
     "download_maxsize": _MAX_BODY,
@@ -186,7 +186,7 @@ OTHER_SETTINGS = {
     "DOWNLOADER_MIDDLEWARES": "list middlewares for the fetch in the attribute middlewares",
     "SPIDER_MIDDLEWARES": "write a method follow for the requests that go out of callbacks",
     "EXTENSIONS": "write opened(self, task) and closed(self, summary) in the spider",
-    "FEEDS": "items are stored; write them to a file with the command export",
+    "FEEDS": "items are stored; `task export` writes them to a file",
     "LOG_LEVEL": "it is a setting of the node: CRAWLFRAME_LOG_LEVEL",
     "AUTOTHROTTLE_ENABLED": 'leave it out: "delay": "auto" is the default',
     "AUTOTHROTTLE_MAX_DELAY": 'leave it out: "delay": "auto" is the default',
@@ -288,4 +288,4 @@ def _misuse(name: str, known: list[str]) -> str:
         return f"{name} is a table; write {', '.join(f'{part}=...' for part in parts)}"
     lower = name.lower()
     near = f" (did you mean {lower!r}?)" if lower in known else did_you_mean(name, known)
-    return f"there is no setting {name!r}{near}; docs/settings.md lists them"
+    return f"there is no setting {name!r}{near}; `config show SPIDER` lists them"

@@ -124,7 +124,7 @@ class DownloadsOfTasks:
         if port is None:
             raise SpiderError(
                 "the downloader middlewares of a Scrapy spider run only in a task; leave out "
-                "--spider, or use the command parse"
+                "--spider, or use `parse`"
             )
         downloads: Downloads = port.downloads
         return await downloads.fetch(request, call_next)

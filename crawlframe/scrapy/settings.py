@@ -30,7 +30,7 @@ _PLAIN: dict[str, tuple[str, str]] = {
     "USER_AGENT": ("user_agent", "get"),
     "URLLENGTH_LIMIT": ("url_length", "getint"),
 }
-_EXPORT = "items are stored in the database; write them to files with the command export"
+_EXPORT = "items are stored in the database; `task export` writes them to files"
 _CACHE = "pages are cached by `crawl --cache`"
 _PRIORITY = "a request that is sent again keeps its priority"
 # Settings that have another way here.

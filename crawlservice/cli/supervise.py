@@ -127,8 +127,8 @@ def _follower(code: Code, options: Mapping[str, Any]) -> Follower | None:
         return None
     if code.checkout is None:
         raise ConfigError(
-            f"--follow {options['follow']}: {code.spiders} is in no git checkout; clone the "
-            "repository of the spiders, or leave --follow out"
+            f"--follow {options['follow']}: {code.spiders} is in no git checkout that "
+            "this user may read; clone the repository of the spiders, or leave --follow out"
         )
     if options["follow_every"] < 0:
         raise ConfigError("--follow-every takes seconds, 0 or more")

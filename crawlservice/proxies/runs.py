@@ -85,7 +85,7 @@ def _list_of_task(task: int) -> ProxySource:
     if source is None:
         raise LedgerRefused(
             f"the spider {row.spider} yields Proxy items, and no list of proxies names it with "
-            "these arguments; add one in the admin, under Proxy lists, or by the API"
+            "these arguments; add one in the admin, under Hosts, Proxy lists, or by the API"
         )
     return source
 

@@ -225,7 +225,7 @@ def test_on_the_command_line(
         run("target", "x", "--webhook", "none")
     with pytest.raises(CommandError, match="there is a target chat already"):
         run("target", "chat", "--mail", "a@example.com")
-    assert "the rule everything reports to chat, ops, pager\n" in run("default")
+    assert "the rule 'everything' reports to chat, ops, pager\n" in run("default")
     with pytest.raises(CommandError, match="ops: no mail server is set: CRAWLFRAME_SMTP_HOST"):
         run("test", "ops")
     with pytest.raises(CommandError, match="there is no target nobody"):

@@ -49,7 +49,7 @@ def test_every_name_that_is_known_is_documented() -> None:
 )
 def test_an_unknown_name_is_reported(name: str, hint: str) -> None:
     (line,) = warnings({name: "1", "CRAWLFRAME_WORKERS": "2", "HOME": "/", "CRAWLFRAMES": "x"})
-    text = f"{name} is set, but there is no such setting{hint}; docs/settings.md lists them"
+    text = f"{name} is set, but there is no such setting{hint}; `config show` lists them"
     assert line == text
 
 

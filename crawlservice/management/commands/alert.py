@@ -84,7 +84,7 @@ class MakeTarget(ServiceCommand):
         target = rule_fields.new_target(options["name"], kind, address, webhook)
         record("add_alerttarget", name=target.name, id=target.pk, **WHO)
         told = f"{target.name}: {target.shown}; to test it: {command(f'alert test {target.name}')}"
-        self.done(told, None, by_hand="delete it in the admin, under Alert targets")
+        self.done(told, None, by_hand="delete it in the admin, under Alerts, Alert targets")
 
 
 class TestTarget(ServiceCommand):
@@ -115,8 +115,8 @@ class MakeDefaultRule(ServiceCommand):
         names = [target.name for target in targets]
         verb = "change_alertrule" if known else "add_alertrule"
         record(verb, name=rule.name, id=rule.pk, targets=names, **WHO)
-        told = f"the rule {rule.name} reports to {', '.join(names)}"
-        self.done(told, None, by_hand="delete it in the admin, under Alert rules")
+        told = f"the rule {rule.name!r} reports to {', '.join(names)}"
+        self.done(told, None, by_hand="delete it in the admin, under Alerts, Alert rules")
 
 
 class Command(Noun):

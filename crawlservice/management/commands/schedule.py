@@ -35,11 +35,10 @@ class ListSchedules(JsonCommand):
         off = {} if options["json"] else spider_switch.disabled()
         for schedule in found if not options["json"] else ():
             if schedule.enabled and schedule.spider in off:
-                told = f"{schedule.name} is skipped: its spider is disabled: "
-                self.stdout.write(f"\n{plain(told + off[schedule.spider].reason)}")
+                told = f"\n{schedule.name} is skipped: its spider is disabled: "
+                self.stdout.write(plain(told + off[schedule.spider].reason))
             if schedule.problem:
-                problem = f"{schedule.name} cannot start: {schedule.problem}"
-                self.stdout.write(f"\n{plain(problem)}")
+                self.stdout.write(plain(f"\n{schedule.name} cannot start: {schedule.problem}"))
 
 
 class Command(Noun):
@@ -77,6 +76,6 @@ SCHEDULES = Listing[Any](
         "last task": _last_task,
         "when": _when,
     },
-    "no schedules; add one in the admin, under Schedules",
+    "no schedules; add one in the admin, under Spiders, Schedules",
     folded=("when",),
 )
