@@ -99,6 +99,13 @@ def test_a_wrong_command_line_is_found(text: str, problem: str) -> None:
     assert [*map(problem_of, lines_in(text))] == [problem]
 
 
+def test_recipes_are_typed_as_in_a_project() -> None:
+    """But broad.md and upgrade.md, which are about a checkout and about old code."""
+    recipes = {page.name: page.read_text() for page in (DOCS / "howto").glob("*.md")}
+    others = {name for name, text in recipes.items() if re.search(r"manage\.py [a-z]", text)}
+    assert others == {"broad.md", "upgrade.md"}
+
+
 def test_every_page_is_in_the_contents() -> None:
     contents = (DOCS / "index.md").read_text()
     listed = set(re.findall(r"^(?:.*<)?([\w/.-]+?)>?$", contents, re.MULTILINE))
