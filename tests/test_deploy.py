@@ -198,12 +198,6 @@ def test_the_workflow_installs_the_lock_and_runs_the_tests() -> None:
     assert "python -m pytest" in steps
 
 
-def test_without_the_option_there_is_nothing_of_servers(tmp_path: Path) -> None:
-    write_project(tmp_path / "shop", "shop")
-    names = {path.name for path in (tmp_path / "shop").iterdir()}
-    assert names.isdisjoint({"deploy", ".github", "requirements.lock"})
-
-
 # All of them
 
 
