@@ -100,10 +100,9 @@ def test_a_wrong_command_line_is_found(text: str, problem: str) -> None:
 
 
 def test_recipes_are_typed_as_in_a_project() -> None:
-    """But for recipes about a checkout and about old code."""
     recipes = (DOCS / "howto").glob("*.md")
     others = {page.name for page in recipes if re.search(r"manage\.py [a-z]", page.read_text())}
-    assert others == {"broad.md", "upgrade.md"}
+    assert others == {"broad.md", "upgrade.md"}  # about a checkout, and about old code
 
 
 def test_every_page_is_in_the_contents() -> None:

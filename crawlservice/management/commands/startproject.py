@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 from argparse import ArgumentParser
-from importlib.metadata import PackageNotFoundError, distribution, distributions
+from importlib.metadata import distributions
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -42,7 +42,6 @@ class Command(BaseCommand):
         parser.add_argument(
             "folder", nargs="?", type=Path, help="new or empty; by default one of that name, here"
         )
-
         parser.add_argument(
             "--deploy", action="store_true",
             help="also write systemd units, a Dockerfile, files for Compose and Kubernetes, a lock "
@@ -111,10 +110,8 @@ def _lock() -> str:
 
 def _own_wheel() -> Path | None:
     """The wheel that Crawlframe was installed from, if it was a local file that still exists."""
-    try:
-        text = distribution("crawlframe").read_text("direct_url.json")  # PEP 610
-    except PackageNotFoundError:
-        return None
+    packages = distributions(name="crawlframe")
+    text = next((one.read_text("direct_url.json") for one in packages), None)  # PEP 610
     url = urlsplit(json.loads(text)["url"]) if text else None
     path = Path(unquote(url.path)) if url is not None and url.scheme == "file" else None
     return path if path is not None and path.suffix == ".whl" and path.is_file() else None

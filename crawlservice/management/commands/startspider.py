@@ -37,8 +37,7 @@ class Command(ServiceCommand):
         name, url = options["name"], options["url"]
         package = settings.CRAWLFRAME.spiders
         directory = find_package(package) or settings.BASE_DIR / package.replace(".", "/")
-        path = write_spider(directory, package, name, url)
-        self.stdout.write(f"wrote {path}")
+        self.stdout.write(f"wrote {write_spider(directory, package, name, url)}")
         if test := write_test(directory, package, name, url):
             self.stdout.write(f"wrote {test}")
         if options["record"]:
