@@ -319,14 +319,6 @@ def test_startspider_writes_a_spider_that_passes_check(
     assert (tmp_path / "spiders" / "my_shop.py").read_text() == text
 
 
-def test_startspider_writes_a_spider_of_the_project(tmp_path: Path) -> None:
-    project = Path(__file__).parents[2] / "spiders" / "project.py"
-    (tmp_path / "project.py").write_text(project.read_text())
-    text = write_spider(tmp_path, "shop.spiders", "books", "https://shop.example/").read_text()
-    assert "from shop.spiders.project import ProjectSpider\n" in text
-    assert "class BooksSpider(ProjectSpider):" in text
-
-
 @pytest.fixture
 def loopback(settings_with: Callable[..., None]) -> None:
     """Lets commands in this process fetch from this machine."""

@@ -132,9 +132,7 @@ def test_the_wheel_holds_what_is_no_module(wheel: Path) -> None:
     assert "crawlservice/templates/deploy/github/workflows/test.yml.txt" in names
     assert "crawlservice/templates/deploy/deploy/systemd/crawlframe-node@.service.txt" in names
     assert not [name for name in names if name.startswith(("tests/", "spiders/", "benchmarks/"))]
-    assert "Provides-Extra: parquet" in described
-    assert "Provides-Extra: poet" in described
-    assert "Provides-Extra: all" in described
+    assert all(f"Provides-Extra: {extra}\n" in described for extra in ("parquet", "poet", "all"))
     needed = [line for line in described.splitlines() if line.startswith("Requires-Dist: pyarrow")]
     assert needed
     assert all("extra ==" in line for line in needed)

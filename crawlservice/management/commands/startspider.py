@@ -83,9 +83,8 @@ def write_spider(directory: Path, package: str, name: str, url: str) -> Path:
 
 
 def write_test(directory: Path, package: str, name: str, url: str) -> Path | None:
-    """Creates the first test of the spider that ``write_spider`` has made, in the folder ``tests``
-    next to the package. Returns None if there is a file of that name, or none belongs there. Raises
-    NewSpiderError."""
+    """Creates the first test of a new spider, in the folder ``tests`` next to the package. Returns
+    None if there is a file of that name, or none belongs there. Raises NewSpiderError."""
     url = normalise(url)
     values = {
         "name": name,
