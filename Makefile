@@ -3,7 +3,7 @@
 PYTHON ?= python3
 
 # `make crawl url=...` means the same as URL=..., and a variable that means nothing is refused.
-VARIABLES := PYTHON SPIDER URL ARGS BIND SEED JOB
+VARIABLES := PYTHON SPIDER URL ARGS BIND SEED JOB MINUTES HOURS
 typed = $(filter command,$(firstword $(origin $1)))
 lower = $(shell echo $1 | tr '[:upper:]' '[:lower:]')
 $(foreach name,$(VARIABLES),$(if $(call typed,$(call lower,$(name))),\
@@ -35,7 +35,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help crawl up test quick soak worlds faults morning mutants bench weight check format messages judges docs links lock wheel clean
+.PHONY: help crawl up test quick soak worlds simulate faults morning mutants bench weight check format messages judges docs links lock wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 20
@@ -64,6 +64,10 @@ soak: .venv/dev ## the long versions of the tests, all on both databases, some 4
 
 worlds: .venv/dev ## the tests as a background job, in other time zones and locales, on a slow machine; ARGS="slow -x"
 	$(BIN)/python -m tests.worlds $(ARGS)
+
+simulate: .venv/dev ## a cluster on simulated time with random faults, judged; SEED=7 shows one run; MINUTES=3 HOURS=8
+	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
+		$(if $(HOURS),--hours $(HOURS)) $(ARGS)
 
 faults: .venv/dev ## 1250 random faults in crawls by 3 nodes, some 15 minutes; SEED=2 ARGS="--faults 200"
 	$(BIN)/python -m tests.faults --seed $(or $(SEED),1) $(ARGS)

@@ -72,7 +72,12 @@ class Source:
         )
 
     def test_lines(self) -> Figure:
-        return Figure(sum(map(_lines, self._python("tests"))) - self._benchmark_tests())
+        apart = self._benchmark_tests() + int(self.simulation_lines().value)
+        return Figure(sum(map(_lines, self._python("tests"))) - apart)
+
+    def simulation_lines(self) -> Figure:
+        """The simulation, with its own tests."""
+        return Figure(sum(map(_lines, self._python("tests/simulation"))))
 
     def benchmark_lines(self) -> Figure:
         """Every file, with the tests of the benchmarks."""

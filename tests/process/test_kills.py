@@ -21,7 +21,7 @@ SEED = int(os.environ.get("SEED", "1"))
 pytestmark = pytest.mark.process
 
 
-@pytest.mark.long  # test_faults kills at each point that matters
+@pytest.mark.long  # the simulation kills at each point that matters
 @pytest.mark.databases("postgres")
 def test_random_kills_change_nothing(
     odd_env: dict[str, str], start_manage: Callable[..., Running], submit: Submit, look: Look

@@ -1,0 +1,44 @@
+"""Bootstrap: makes this process a simulation. Imported before the product."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+MEMORY = Path("/dev/shm")
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster import Setup
+
+
+@contextmanager
+def prepared() -> Iterator[Setup]:
+    """Replaces the system below the product, and yields the parts that all seeds share."""
+    for name in [name for name in os.environ if name.startswith("CRAWLFRAME_")]:
+        del os.environ[name]
+    os.environ.pop("DATABASE_URL", None)
+    memory = MEMORY if MEMORY.is_dir() else None
+    directory = tempfile.mkdtemp(prefix="simulation-", dir=memory)
+    os.environ["CRAWLFRAME_VAR_DIR"] = directory
+    os.environ["REDIS_URL"] = "redis://simulated"
+    os.environ["DJANGO_SETTINGS_MODULE"] = "crawlservice.settings"
+    from tests.simulation import interpreter
+
+    interpreter.install()
+    import django
+
+    django.setup()
+    from tests.simulation import database, node
+    from tests.simulation.cluster import Setup
+
+    database.install()
+    node.install()
+    try:
+        yield Setup()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,97 @@
+"""Campaign: many seeds, and the shortest schedule of faults for a seed that fails."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tests.simulation.cluster import Setup
+from tests.simulation.faults import Fault
+from tests.simulation.simulation import Result, Simulation
+
+
+@dataclass
+class Totals:
+    """The sum of several results."""
+
+    seeds: int = 0
+    nodes: int = 0
+    simulated_s: float = 0.0
+    steps: int = 0
+    faults: int = 0
+    crawls: int = 0
+    fetches: int = 0
+    violations: int = 0  # seeds with violations
+    bad: list[int] = field(default_factory=list)
+    checksum: int = 0
+
+    def add(self, result: Result) -> None:
+        self.seeds += 1
+        self.nodes += result.nodes
+        self.simulated_s += result.simulated
+        self.steps += result.steps
+        self.faults += len(result.faults)
+        self.crawls += result.crawls
+        self.fetches += result.fetches
+        self.checksum = zlib.crc32(result.trace.to_bytes(8, "big"), self.checksum)
+        if result.violations:
+            self.violations += 1
+            self.bad.append(result.seed)
+
+    def as_json(self, wall: float) -> dict[str, object]:
+        return {
+            "seeds": self.seeds,
+            "nodes": self.nodes,
+            "simulated_s": round(self.simulated_s),
+            "wall_s": round(wall, 1),
+            "steps": self.steps,
+            "faults": self.faults,
+            "crawls": self.crawls,
+            "fetches": self.fetches,
+            "violations": self.violations,
+            "bad": self.bad[:50],
+            "trace": f"{self.checksum:08x}",
+        }
+
+
+def run(setup: Setup, first: int, number: int, goes_on: Callable[[int], bool]) -> Iterator[Result]:
+    """The results of the seeds from ``first`` on, each with ``number`` faults, while ``goes_on``
+    says so of how many have been run."""
+    done = 0
+    while goes_on(done):
+        yield Simulation(setup, first + done, number=number).run()
+        done += 1
+
+
+def shrink(setup: Setup, result: Result, say: Callable[[str], object], tries: int = 60) -> Result:
+    """The result of the seed with the fewest faults that still fail (ddmin: Zeller and Hildebrandt,
+    TSE 2002). ``tries``: simulations at most."""
+    best = result
+    parts = 2
+    while tries > 0 and len(best.faults) > 0:
+        faults = [*best.faults]
+        size = max(1, len(faults) // parts)
+        shorter = None
+        for start in range(0, len(faults), size):
+            if tries <= 0:
+                break
+            tries -= 1
+            rest = faults[:start] + faults[start + size :]
+            found = attempt(setup, best.seed, rest)
+            if found.violations:
+                shorter = found
+                break
+        if shorter is not None:
+            best, parts = shorter, max(2, parts - 1)
+            say(f"{len(best.faults)} faults still fail")
+        elif size == 1:
+            break
+        else:
+            parts = min(len(faults), 2 * parts)
+    return best
+
+
+def attempt(setup: Setup, seed: int, faults: Sequence[Fault] | None = None) -> Result:
+    """One run. ``faults``: instead of the seed's own."""
+    return Simulation(setup, seed, faults=faults).run()

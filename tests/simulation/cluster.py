@@ -1,0 +1,175 @@
+"""Cluster: one seed's world - a database, a Redis, a web service and nodes - from its start to its
+end."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from django.conf import settings as django_settings
+from django.core.management import call_command
+from django.db import DatabaseError, connections
+from redis import RedisError
+
+from crawlframe.code.registry import Registry
+from crawlframe.conf import Settings
+from crawlframe.errors import CrawlframeError
+from crawlframe.frontier import Frontier, frontier
+from crawlframe.frontier.client import batches, connection
+from crawlframe.load_spiders import load_spiders
+from crawlframe.node.master import claims
+from crawlservice.connections import frontier as frontiers
+from crawlservice.models import Task
+from tests.simulation import database
+from tests.simulation.interpreter import SYSTEM, close_tasks
+from tests.simulation.node import Node
+from tests.simulation.redis.client import client
+from tests.simulation.redis.store import Store
+from tests.simulation.redis_link import RedisLink
+from tests.simulation.scheduler import Machine, Process, Thread
+from tests.simulation.site import SimulatedDownloader, Web
+
+log = logging.getLogger(__name__)
+
+
+T = TypeVar("T")
+
+
+class NoAnswer(Exception):
+    """A process of the web did not end in time."""
+
+
+class Setup:
+    """Made once for all seeds of a process: an empty database and the spiders."""
+
+    def __init__(self) -> None:
+        self.directory = django_settings.VAR_DIR
+        self.database = self.directory / "empty.sqlite3"
+        django_settings.DATABASES["default"]["NAME"] = str(self.database)
+        connections["default"].settings_dict["NAME"] = str(self.database)
+        connections["default"].settings_dict["OPTIONS"]["init_command"] = (
+            "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF"
+        )
+        call_command("migrate", verbosity=0)
+        connections.close_all()
+        self.settings = Settings.from_env(
+            {}, spiders="tests.simulation.spiders", workers=2, concurrency=8
+        )
+        self.settings = replace(
+            self.settings, var_dir=self.directory, browser_pages=0, user_agent="simulation"
+        )
+        self.registry: Registry = load_spiders(self.settings)
+        if self.registry.broken:
+            raise RuntimeError(f"the spiders are broken: {self.registry.broken}")
+
+
+class Cluster:
+    """``nodes``: how many."""
+
+    def __init__(self, setup: Setup, seed: int, nodes: int = 3) -> None:
+        SYSTEM.use(seed)
+        self.scheduler = SYSTEM.scheduler
+        self.scheduler.on_exit = self._on_exit
+        self.scheduler.on_crash = self._on_crash
+        self.crashes: list[str] = []
+        self.setup = setup
+        self.path = setup.directory / f"{seed}.sqlite3"
+        shutil.copy(setup.database, self.path)
+        connections["default"].settings_dict["NAME"] = str(self.path)
+        frontiers._frontiers.clear()
+        self.link = RedisLink(
+            Store(lambda: SYSTEM.scheduler.start + SYSTEM.scheduler.now, seed=seed)
+        )
+        connection._client = lambda url, options: client(self.link)
+        entries = self.scheduler.random.choice((3, 500))
+        for module in (frontier, batches):
+            vars(module)["MAX_ENTRIES"] = entries
+        claims.IDLE_PAUSE = self.scheduler.random.choice((0.1, 0.5))
+        self.web = SimulatedDownloader.web = Web()
+        settings = replace(setup.settings, partitions=self.scheduler.random.choice((1, 1, 2)))
+        django_settings.CRAWLFRAME = settings
+        self.nodes = [Node(f"node{number}", settings, setup.registry) for number in range(nodes)]
+        self.service = Machine("service")
+        self._frontier: Frontier | None = None  # of the judges
+
+    def start(self) -> None:
+        for one in self.nodes:
+            one.start()
+
+    def call(self, work: Callable[[], T], seconds: float = 60.0) -> T:
+        """The result of work that a process of the web does. Raises NoAnswer, and its errors."""
+        result: list[T] = []
+        failure: list[Exception] = []
+
+        def run() -> None:
+            try:
+                result.append(work())
+            except Exception as error:
+                failure.append(error)
+            finally:
+                connections.close_all()
+
+        made = self.scheduler.process(self.service, "web", run, None)
+        end = self.scheduler.now + seconds
+        while made.alive and self.scheduler.now < end:
+            self.scheduler.run(min(end, self.scheduler.now + 0.05))
+        if failure:
+            raise failure[0]
+        if not result:
+            raise NoAnswer(f"the web did not answer within {seconds} s")
+        return result[0]
+
+    def ask(self, work: Callable[[], object]) -> str:
+        """Does what a user asks the web for. Returns the error that they see, "" if there is
+        none."""
+        try:
+            self.call(work)
+        except (CrawlframeError, DatabaseError, RedisError, NoAnswer) as error:
+            return f"{type(error).__name__}: {error}"
+        return ""
+
+    def later(self, seconds: float, act: Callable[[], None]) -> None:
+        """Does something after some seconds."""
+
+        def run() -> None:
+            self.scheduler.wait(seconds)
+            act()
+
+        self.scheduler.thread(SYSTEM.network, "later", run)
+
+    def idle(self) -> bool:
+        """Whether all tasks have ended."""
+        tasks = self.call(lambda: [*Task.objects.values_list("state", flat=True)])
+        return not any(state in Task.ACTIVE for state in tasks)
+
+    def audit(self) -> list[str]:
+        """Violations in Redis at this instant, unless it is known to be damaged."""
+        if self._frontier is None:
+            self._frontier = Frontier.connect("redis://simulated", django_settings.CRAWLFRAME)
+        partitions = range(self._frontier.store.partitions)
+        if any(self._frontier.store.era_of(number)[1] != "open" for number in partitions):
+            return []
+        return self._frontier.audit()
+
+    def run(self, seconds: float) -> None:
+        self.scheduler.run(self.scheduler.now + seconds)
+
+    def close(self) -> None:
+        for process in [*self.scheduler.processes.values()]:
+            if process.alive and process.parent is None:
+                self.scheduler.kill(process)
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+
+    def _on_exit(self, process: Process) -> None:
+        database.close_connections(process)
+        close_tasks(process)
+
+    def _on_crash(self, thread: Thread | None, error: BaseException) -> None:
+        where = f"{thread.process.role}/{thread.name}" if thread is not None else "?"
+        self.crashes.append(f"{where}: {''.join(traceback.format_exception(error))}")

@@ -1,0 +1,168 @@
+"""Defects: guards of the protocol, each with the change that breaks it. The simulation must find
+every one; a defect that it does not find is a promise that no judge looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, NamedTuple
+
+from django.db import transaction
+
+from crawlframe.frontier.client import eras, scripts
+from crawlframe.node.master import deferred_calls, generation, master
+from crawlframe.node.worker.commit import committer
+from crawlservice import services
+from crawlservice.ledger import ending
+from crawlservice.ledger.reconcile import Reconciliation
+
+
+class InScript(NamedTuple):
+    """A change of a Lua verb."""
+
+    verb: str
+    before: str
+    after: str = ""
+
+
+class InProgram(NamedTuple):
+    """A change of an attribute of a module or class."""
+
+    of: Any
+    name: str
+    make: Callable[[Any], Any]  # the former value -> the wrong one
+
+
+Defect = InScript | InProgram
+NEVER = lambda *arguments, **options: None  # noqa: E731
+
+DEFECTS: dict[str, Defect] = {
+    # Scripts.
+    "complete at any cursor": InScript("complete", "if pushed ~= cursor then", "if false then"),
+    "complete what is not pending": InScript("complete", "if records[i] and not", "if not"),
+    "complete without freeing slots": InScript("complete", "free_slots(freed)\nsave", "save"),
+    "complete leaves the request": InScript("complete", "call('HDEL', REQ, unpack(done))"),
+    "complete counts errors twice": InScript(
+        "complete", "if failed == 2", "if failed == 1 then count(task, 'nf', 1) end if failed == 2"
+    ),
+    "complete admits nothing": InScript("complete", "admit(task, follow_ups)"),
+    "retry by anybody": InScript(
+        "retry", "if own and split_own(own) == ARGV[1]", "if own and split_own(own) ~= 'd'"
+    ),
+    "retry is forgotten": InScript(
+        "retry", "call('ZADD', DELAYED", "local _ = ('ZADD' and DELAYED"
+    ),
+    "release by anybody": InScript("release", "if split_own(own) == ARGV[1]", "if own"),
+    "release is not queued": InScript("release", "enqueue(queues, true)"),
+    "replay without a fence": InScript("replay", "call('SADD', FENCED, generation)"),
+    "replay forgets requests": InScript("replay", "enqueue(queues, true)"),
+    "replay keeps slots": InScript("replay", "free_slots(freed)"),
+    "claim by the dead": InScript(
+        "claim", "if call('SISMEMBER', FENCED, generation) == 1", "if false"
+    ),
+    "claim without a list": InScript("claim", "call('SADD', INPROGRESS(generation), unpack(rids))"),
+    "claim beyond the concurrency": InScript(
+        "claim", "n = math.min(n, room)", "n = math.min(n, room + 1)"
+    ),
+    "claim without the delay": InScript(
+        "claim", "terms.delay = math.max(now, host.next_time)", "terms.delay = now"
+    ),
+    "claim of an answer that was lost": InScript(
+        "claim", "if mark == sequence then", "if false then"
+    ),
+    "claim hides the host": InScript(
+        "claim", "show_again(visit, visit.resting and now or", "local _ = (now or"
+    ),
+    "slots without their host": InScript(
+        "complete", "if call('EXISTS', LANES(host)) == 1 then show_host", "if false then show_host"
+    ),
+    "seen is always new": InScript(
+        "complete",
+        "fingerprint) == 0 then return false end",
+        "fingerprint) == -1 then return false end",
+    ),
+    "era is not compared": InScript("complete", "if era ~= known_era then", "if false then"),
+    "lost writes are not noticed": InScript("claim", "if answered > 0 and", "if false and"),
+    "lease of the dead": InScript(
+        "lease", "if call('SISMEMBER', FENCED, ARGV[1]) == 1", "if false"
+    ),
+    # Programs.
+    "complete before the commit is known": InProgram(
+        committer.Committer, "_commit", lambda real: _commits_nothing(real)
+    ),
+    "results are dropped while the database is away": InProgram(
+        committer, "RETRY_PAUSES", lambda real: _GiveUp()
+    ),
+    "rows and items apart": InProgram(
+        transaction, "atomic", lambda real: lambda *a, **o: nullcontext()
+    ),
+    "the dead keep their requests": InProgram(master.Master, "_release", lambda real: NEVER),
+    "calls are lost while Redis is away": InProgram(
+        deferred_calls.DeferredCalls, "flush", lambda real: lambda self: self.clear()
+    ),
+    "no replay at the start": InProgram(generation, "_replay", lambda real: NEVER),
+    "an older Redis is believed": InProgram(
+        services, "uncounted", lambda real: lambda frontier: ""
+    ),
+    "an end without a look at the ledger": InProgram(
+        ending, "_may_end", lambda real: lambda task, missing, counts: True
+    ),
+    "an era that fills nothing": InProgram(Reconciliation, "run", lambda real: lambda self: self),
+    "an era that nobody leaves": InProgram(eras.Eras, "confirm", lambda real: NEVER),
+}
+
+
+class _GiveUp(tuple[float, ...]):
+    """Pauses between attempts, of which the second says that the results are settled."""
+
+    def __new__(cls) -> _GiveUp:
+        return super().__new__(cls, (0.05, 0.2))
+
+    def __getitem__(self, index: Any) -> Any:
+        from crawlframe.errors import Fenced
+
+        if index > 0:
+            raise Fenced("given up")
+        return super().__getitem__(index)
+
+
+def _commits_nothing(real: Any) -> Any:
+    from crawlservice.ledger.rows import recorded_now
+
+    def commit(self: Any, outcomes: Any) -> Any:
+        recorded = {outcome.rid: recorded_now(outcome) for outcome in outcomes}
+        try:
+            real(self, outcomes)
+        except Exception:  # the defect: nobody hears of it
+            pass
+        return recorded
+
+    return commit
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """The product with this defect. Raises KeyError, and RuntimeError if the guard has moved."""
+    defect = DEFECTS[name]
+    if isinstance(defect, InProgram):
+        real = getattr(defect.of, defect.name)
+        setattr(defect.of, defect.name, defect.make(real))
+        try:
+            yield
+        finally:
+            setattr(defect.of, defect.name, real)
+        return
+    source = scripts.source
+    text = source(defect.verb)
+    if text.count(defect.before) < 1:
+        raise RuntimeError(f"the script {defect.verb} has no {defect.before!r} any more")
+    broken = text.replace(defect.before, defect.after)
+
+    def with_defect(verb: str) -> str:
+        return broken if verb == defect.verb else source(verb)
+
+    scripts.source = with_defect  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        scripts.source = source

@@ -1,0 +1,73 @@
+"""Faults: a schedule drawn from the seed. Each fault can be left out on its own, so a schedule that
+fails can be made shorter."""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+ROLES = ("worker", "master", "steward", "template", "node")
+CALLS = ("lose request", "lose answer", "reset", "late", "slow")  # of Redis
+POINTS = ("kill at", "kill at", "fail at", "pause at")  # a named point of the product
+
+
+class Fault(NamedTuple):
+    """``at``: seconds. ``kind``: as below; ``target``: an index or a role; ``value``: as the kind
+    needs it, mostly seconds."""
+
+    at: float
+    kind: str
+    target: str = ""
+    value: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.at:9.3f} {self.kind} {self.target} {self.value:.3f}".rstrip()
+
+
+def schedule(seed: int, seconds: float, number: int, nodes: int) -> list[Fault]:
+    """``number`` faults within the first ``seconds``, sorted by time."""
+    chance = random.Random(f"faults {seed}")
+    found = []
+    for _ in range(number):
+        at = chance.uniform(0.5, seconds)
+        kind = chance.choices([*KINDS], weights=[*KINDS.values()])[0]
+        node = str(chance.randrange(nodes))
+        value = 0.0
+        target = node
+        if kind == "kill":
+            target = f"{node} {chance.choice(ROLES)}"
+            value = chance.choice((0.0, 0.1, 1.0, 5.0, 20.0))  # seconds until a node is back
+        elif kind == "pause":
+            target = f"{node} {chance.choice(ROLES[:3])}"
+            value = chance.choice((0.05, 0.5, 3.0, 8.0, 20.0, 40.0))
+        elif kind == "redis call":
+            target = chance.choice(CALLS)
+            value = float(chance.randrange(1, 6))  # calls that it happens to
+        elif kind in ("redis away", "redis silent", "database away"):
+            value = chance.choice((0.1, 1.0, 5.0, 12.0))
+        elif kind == "redis back":
+            value = chance.uniform(0.0, 15.0)  # seconds into the past
+        elif kind == "point":
+            target = f"{node} {chance.choice(POINTS)}"
+            value = float(chance.randrange(1, 200))  # points that are passed before
+        elif kind == "clock":
+            value = chance.choice((-3600.0, -5.0, 0.7, 90.0, 7200.0))
+        found.append(Fault(at, kind, target, value))
+    return sorted(found)
+
+
+KINDS = {  # with their weights
+    "kill": 6,
+    "pause": 3,
+    "point": 12,
+    "redis call": 4,
+    "redis away": 1,
+    "redis silent": 1,
+    "redis emptied": 1,
+    "redis back": 1,
+    "database away": 1,
+    "database error": 2,
+    "clock": 1,
+    "code": 2,
+    "broken code": 1,
+}

@@ -1,0 +1,55 @@
+"""Orders: the crawls of a seed, and their users' later decisions."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from crawlservice.models import Task
+from crawlservice.tasks import submit
+
+
+class Order(NamedTuple):
+    """What a user asks for at a time. ``task``: its number, of orders after its submission."""
+
+    at: float  # seconds
+    verb: str  # submit, pause, resume, cancel
+    task: int
+    arguments: dict[str, int]
+    page_limit: int = 0
+
+    def carry_out(self) -> None:
+        """Raises CrawlframeError."""
+        match self.verb:
+            case "submit":
+                limit = {"page_limit": self.page_limit} if self.page_limit else None
+                submit.submit("walk", self.arguments, settings=limit)
+            case "pause":
+                submit.pause(self.task)
+            case "resume":
+                submit.resume(self.task)
+            case "cancel":
+                submit.cancel(self.task)
+
+
+def drawn_orders(chance: random.Random, length: float, seed: int) -> Iterator[Order]:
+    """The orders of one seed. Tasks get their numbers in the order of submission."""
+    begins = sorted(chance.uniform(0.0, length / 2) for _ in range(chance.choice((1, 2, 3))))
+    for task, at in enumerate(begins, 1):
+        size, hosts = chance.choice((5, 30, 80, 150)), chance.choice((1, 3, 8))
+        arguments = {"size": size, "hosts": hosts, "seed": seed + task}
+        fate = chance.choice(("", "", "", "limit", "cancel", "pause"))
+        yield Order(at, "submit", task, arguments, size // 2 if fate == "limit" else 0)
+        later = at + chance.uniform(0.1, 5.0)
+        if fate == "cancel":
+            yield Order(later, "cancel", task, {})
+        if fate == "pause":
+            yield Order(later, "pause", task, {})
+            yield Order(later + chance.uniform(0.1, 5.0), "resume", task, {})
+
+
+def resume_all() -> None:
+    """For users whose order to resume a task failed."""
+    for task in Task.objects.filter(state=Task.State.PAUSED):
+        submit.resume(task.pk)

@@ -1,0 +1,273 @@
+"""Simulation: one seed from its first step to its verdict."""
+
+from __future__ import annotations
+
+import logging
+import random
+import sqlite3
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from django.db import connections
+
+from crawlframe.base import faults as points
+from tests.simulation import database
+from tests.simulation.cluster import Cluster, Setup
+from tests.simulation.faults import Fault, schedule
+from tests.simulation.interpreter import SYSTEM, real_clock
+from tests.simulation.judges import judge_database, judge_web
+from tests.simulation.node import Version
+from tests.simulation.orders import Order, drawn_orders, resume_all
+from tests.simulation.scheduler import Process
+
+CALM = 150.0  # seconds after the last fault in which everything must have ended
+STEP = 5.0  # seconds between two looks whether all has ended
+LOOK = 1.0  # seconds between two audits of Redis
+
+
+@dataclass
+class Result:
+    seed: int
+    nodes: int
+    faults: Sequence[Fault]
+    simulated: float = 0.0
+    wall: float = 0.0
+    steps: int = 0
+    crawls: int = 0
+    fetches: int = 0
+    trace: int = 0
+    violations: list[str] = field(default_factory=list)
+    timeline: deque[str] = field(default_factory=lambda: deque(maxlen=200_000))
+
+
+@dataclass(eq=False)
+class Armed:
+    """A fault at a named point. ``left``: points that its node passes before."""
+
+    fault: Fault
+    left: int
+
+
+class Simulation:
+    """``number``: of faults. ``faults``: instead of the seed's own."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        seed: int,
+        *,
+        number: int = 8,
+        faults: Sequence[Fault] | None = None,
+    ) -> None:
+        chance = random.Random(f"world {seed}")
+        self.nodes = chance.choice((1, 2, 3, 3))
+        self.length = chance.choice((10.0, 20.0, 40.0))
+        self.orders = [*drawn_orders(chance, self.length, seed)]
+        drawn = schedule(seed, self.length, number, self.nodes) if faults is None else faults
+        self.result = Result(seed, self.nodes, drawn)
+        self.cluster = Cluster(setup, seed, self.nodes)
+        self._armed: list[Armed] = []
+        self._database_away = 0.0
+        self._database_errors = 0
+        self._versions = 1
+
+    def run(self) -> Result:
+        result, cluster, scheduler = self.result, self.cluster, self.cluster.scheduler
+        begun = real_clock()
+        points.at = self._at
+        database.DISK.hook = self._on_disk
+        cluster.link.note = lambda text: self.say(f"Redis: {text}")
+        handler = _Log(self)
+        root = logging.getLogger()
+        for logger in logging.root.manager.loggerDict.values():
+            if isinstance(logger, logging.Logger):
+                logger.handlers.clear()
+                logger.propagate = True
+        root.handlers, before = [handler], root.handlers
+        level = root.level
+        root.setLevel(logging.INFO)
+        try:
+            self._go()
+            result.violations = result.violations or self._judge()
+        finally:
+            points.at = points._nowhere
+            database.DISK.hook = lambda point: None
+            result.simulated, result.steps = scheduler.now, scheduler.steps
+            result.fetches = len(cluster.web.fetches)
+            result.crawls = sum(order.verb == "submit" for order in self.orders)
+            result.trace = scheduler.trace
+            cluster.close()
+            connections.close_all()
+            root.handlers = before
+            root.setLevel(level)
+            result.wall = real_clock() - begun
+        return result
+
+    def _go(self) -> None:
+        cluster, scheduler = self.cluster, self.cluster.scheduler
+        events: list[tuple[float, object]] = [(fault.at, fault) for fault in self.result.faults]
+        events += [(order.at, order) for order in self.orders]
+        if any(fault.kind == "redis back" for fault in self.result.faults):
+            cluster.link.keep_snapshots()
+        cluster.start()
+        cluster.run(1.5)
+        for at, event in sorted(events, key=lambda one: one[0]):
+            self._run(at)
+            if isinstance(event, Fault):
+                self.say(f"FAULT {event}")
+                self._strike(event)
+            elif isinstance(event, Order):
+                self.say(f"ORDER {event}")
+                if problem := cluster.ask(event.carry_out):
+                    self.say(f"the order fails: {problem}")
+        self._armed.clear()
+        cluster.link.fates.clear()
+        self._database_errors = 0
+        scheduler.run(1.0 + max(
+            scheduler.now, cluster.link.away_until, cluster.link.silent_until, self._database_away
+        ))  # fmt: skip
+        if problem := cluster.ask(resume_all):
+            self.say(f"tasks cannot be resumed: {problem}")
+        end = scheduler.now + CALM
+        for node in cluster.nodes:
+            if node.process is None or not node.process.alive:
+                node.start()
+        while scheduler.now < end:
+            self._run(scheduler.now + STEP)
+            if cluster.idle() or self.result.violations:
+                return
+
+    def _run(self, until: float) -> None:
+        """Runs the cluster, and looks at Redis once a second."""
+        scheduler = self.cluster.scheduler
+        while scheduler.now < until and not self.result.violations:
+            scheduler.run(min(until, scheduler.now + LOOK))
+            self.result.violations += [
+                f"at {scheduler.now:.1f} s: {problem}" for problem in self.cluster.audit()
+            ]
+
+    # -- faults -----------------------------------------------------------------------------------
+
+    def _strike(self, fault: Fault) -> None:
+        cluster, scheduler = self.cluster, self.cluster.scheduler
+        now = scheduler.now
+        match fault.kind:
+            case "kill":
+                self._kill(fault)
+            case "pause":
+                if (victim := self._victim(fault)) is not None:
+                    victim.paused_until = now + fault.value
+            case "point":
+                self._armed.append(Armed(fault, int(fault.value)))
+            case "redis call":
+                cluster.link.fates.extend([fault.target] * int(fault.value))
+            case "redis away":
+                cluster.link.away_until = now + fault.value
+            case "redis silent":
+                cluster.link.silent_until = now + fault.value
+            case "redis emptied":
+                cluster.link.store.flush()
+            case "redis back":
+                self.say(f"Redis is {cluster.link.go_back(fault.value):.1f} s older")
+            case "database away":
+                self._database_away = now + fault.value
+            case "database error":
+                self._database_errors += 1
+            case "clock":
+                cluster.nodes[int(fault.target)].machine.clock += fault.value
+            case "code" | "broken code":
+                self._versions += 1
+                node = cluster.nodes[int(fault.target)]
+                broken = {"walk": "walk.py:1: broken"} if fault.kind == "broken code" else {}
+                node.change(Version(f"v{self._versions}", broken))
+            case _:
+                raise ValueError(fault.kind)
+
+    def _victim(self, fault: Fault) -> Process | None:
+        number, _, role = fault.target.partition(" ")
+        node = self.cluster.nodes[int(number)]
+        role = "supervisor" if role == "node" else role
+        found = [one for one in node.machine.processes if one.role == role and one.alive]
+        return self.cluster.scheduler.random.choice(found) if found else None
+
+    def _kill(self, fault: Fault) -> None:
+        victim = self._victim(fault)
+        if victim is None:
+            return
+        self._end(victim, fault.value)
+
+    def _end(self, victim: Process, down: float) -> None:
+        self.say(f"killed: {victim.role} {victim.pid}")
+        self.cluster.scheduler.kill(victim)
+        if victim.role == "supervisor":
+            node = next(one for one in self.cluster.nodes if one.process is victim)
+            self.cluster.later(down, node.start)
+
+    def _at(self, point: str, error: type[Exception] = OSError, drop: object = None) -> None:
+        """In place of the product's fault points."""
+        process = SYSTEM.process
+        if process is None:
+            return
+        self.say(f"{process.role} {process.pid}: {point}", trace=True)
+        struck = None
+        for armed in self._armed:
+            machine = self.cluster.nodes[int(armed.fault.target.partition(" ")[0])].machine
+            if process.machine is machine:
+                armed.left -= 1
+                struck = struck or (armed if armed.left < 0 else None)
+        if struck is None:
+            return
+        self._armed.remove(struck)
+        action = struck.fault.target.partition(" ")[2]
+        self.say(f"STRIKES {action} {point}: {process.role} {process.pid}")
+        if action == "kill at":
+            SYSTEM.scheduler.kill(process)
+        elif action == "pause at":
+            SYSTEM.scheduler.wait(self.cluster.scheduler.random.choice((0.5, 6.0, 20.0)))
+        elif error is not OSError:  # where the product expects one
+            raise error(f"simulated failure at {point}")
+
+    def _on_disk(self, point: str) -> None:
+        if SYSTEM.process is None:
+            return
+        if SYSTEM.scheduler.now < self._database_away:
+            SYSTEM.scheduler.wait(0.001)
+            raise sqlite3.OperationalError("disk I/O error")
+        if self._database_errors:
+            self._database_errors -= 1
+            self.say(f"the database fails at {point}")
+            raise sqlite3.OperationalError("disk I/O error")
+        self._at(f"database.{point}", sqlite3.OperationalError)
+
+    # -- verdict ----------------------------------------------------------------------------------
+
+    def _judge(self) -> list[str]:
+        cluster = self.cluster
+        found = [f"crash: {text}" for text in cluster.crashes]
+        explained = 10**9 if self.result.faults else cluster.web.explained
+        found += cluster.call(lambda: [*judge_database()], 600.0)
+        found += judge_web(cluster.web, concurrency=2, delay=0.05, explained=explained)
+        return found
+
+    def say(self, text: str, *, trace: bool = False) -> None:
+        """Adds a line to the timeline."""
+        self.result.timeline.append(f"{self.cluster.scheduler.now:9.4f} {text}")
+
+
+class _Log(logging.Handler):
+    """Lines of the product's log in the timeline."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__()
+        self._simulation = simulation
+
+    def emit(self, record: logging.LogRecord) -> None:
+        process = SYSTEM.process
+        if process is not None and not process.alive:
+            return  # its last words are of being killed
+        where = f"{process.machine.name} {process.role} {process.pid}" if process else "-"
+        text = record.getMessage()
+        if record.exc_info:
+            text += f"\n{self.format(record)}"
+        self._simulation.say(f"{where}: {record.levelname} {text}")

@@ -1,0 +1,125 @@
+"""Site: the simulated web. A page is a function of its URL; its links and items are known in
+advance, so a judge can say what a crawl must find."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter, defaultdict
+from typing import NamedTuple
+from urllib.parse import parse_qs, urlsplit
+from zlib import crc32
+
+from multidict import CIMultiDict
+
+from crawlframe.errors import ConnectionLost
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.journey.journey import Answer, Journey
+from tests.simulation.interpreter import SYSTEM
+
+FIRST_LINKS = 12  # of the first page: more than one call of Redis takes
+
+
+class Fetch(NamedTuple):
+    """One request that reached a host."""
+
+    begun: float  # seconds of simulated time
+    ended: float
+    host: str
+    url: str
+    process: int
+
+
+class Page(NamedTuple):
+    links: list[str]
+    items: int
+    kind: str  # good, gone (status 404), fails (status 500), breaks (its callback raises), moved
+
+
+def page_of(url: str) -> Page:
+    """The page of a URL, such as http://h3.example/17?size=50&hosts=4&seed=9."""
+    parts = urlsplit(url)
+    query = {name: int(values[0]) for name, values in parse_qs(parts.query).items()}
+    size, hosts, seed = query["size"], query["hosts"], query["seed"]
+    number = int(parts.path[1:])
+    mark = crc32(f"{seed}/{number}".encode())
+    near = range(1, FIRST_LINKS) if number == 0 else (2 * number + 1, 2 * number + 2)
+    targets = [*near, *((mark >> shift) % size for shift in (0, 7, 15))]
+    links = [url_of(target, size, hosts, seed) for target in targets if target < size]
+    kind = {7: "gone", 11: "fails", 13: "breaks"}.get(mark % 29, "good") if number else "good"
+    if kind in ("gone", "fails", "breaks"):
+        return Page([], 0, kind)
+    return Page(links, mark % 3, kind)
+
+
+def url_of(number: int, size: int, hosts: int, seed: int) -> str:
+    host = crc32(f"host {seed} {number}".encode()) % hosts
+    return f"http://h{host}.example/{number}?size={size}&hosts={hosts}&seed={seed}"
+
+
+def closure(start: str) -> dict[str, Page]:
+    """All pages that a crawl from there must end, with what they are."""
+    found: dict[str, Page] = {}
+    left = [start]
+    while left:
+        url = left.pop()
+        if url not in found:
+            found[url] = page_of(url)
+            left += found[url].links
+    return found
+
+
+class Web:
+    """The hosts of one simulation, and the log of their visitors."""
+
+    def __init__(self) -> None:
+        self.fetches: list[Fetch] = []
+        self.busy: Counter[str] = Counter()
+        self.peak: Counter[str] = Counter()  # requests at a host at the same time
+        self.times: defaultdict[str, int] = defaultdict(int)  # fetches of a URL
+        self.explained = 0  # further fetches that answers of the sites lead to
+        self.slow = 0.05  # seconds of an answer at most, usually
+
+    async def answer(self, url: str) -> tuple[int, bytes]:
+        scheduler, process = SYSTEM.scheduler, SYSTEM.process
+        assert process is not None
+        host = urlsplit(url).netloc
+        begun = scheduler.now
+        self.busy[host] += 1
+        self.peak[host] = max(self.peak[host], self.busy[host])
+        self.times[url] += 1
+        chance = scheduler.random.random()
+        try:
+            await asyncio.sleep(self.slow * scheduler.random.random() if chance < 0.98 else 2.0)
+        finally:
+            self.busy[host] -= 1
+            self.fetches.append(Fetch(begun, scheduler.now, host, url, process.pid))
+        page = page_of(url)
+        if page.kind == "gone":
+            return 404, b"gone"
+        if page.kind == "fails":
+            self.explained += self.times[url] == 1
+            return 500, b"failed"
+        if chance < 0.01:
+            self.explained += 1
+            raise ConnectionLost(f"{url}: the server hung up")
+        return 200, json.dumps(page._asdict()).encode()
+
+
+class SimulatedDownloader(Downloader):
+    """The product's downloader, whose transfers go to the simulated web."""
+
+    web: Web
+
+    async def _transfer(self, journey: Journey) -> Answer:
+        await journey.wait_to_send()
+        journey.send_time.sent()
+        status, body = await asyncio.wait_for(self.web.answer(journey.url), journey.left())
+        await journey.account.reserve(len(body))
+        return Answer(status, CIMultiDict({"Content-Type": "application/json"}), body, "127.0.0.1")
+
+    async def address_of(self, url: str) -> str:
+        return "127.0.0.1"
+
+    async def close(self) -> None:
+        pass

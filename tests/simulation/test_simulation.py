@@ -1,0 +1,54 @@
+"""The simulation: the promises hold for some seeds, a seed is always the same run, and planted
+defects are found."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.conftest import CHECKOUT
+from tests.simulation.__main__ import parse
+
+FOUND_SOON = ("replay forgets requests", "rows and items apart", "lease of the dead")
+
+
+def simulate(*arguments: str) -> tuple[int, dict[str, Any], str]:
+    """The exit code, the last line and the output of a run."""
+    program = [sys.executable, "-m", "tests.simulation", *arguments]
+    done = subprocess.run(program, cwd=CHECKOUT, capture_output=True, text=True, timeout=600)
+    lines = done.stdout.splitlines()
+    return done.returncode, json.loads(lines[-1]) if lines else {}, done.stdout + done.stderr
+
+
+@pytest.mark.timeout(700)
+def test_the_promises_hold_whatever_fails() -> None:
+    code, totals, output = simulate("--first", "1", "--seeds", "4")
+    assert code == 0, output
+    assert totals["faults"] == 32
+    assert totals["crawls"] >= 4
+    assert totals["fetches"] > 100
+
+
+@pytest.mark.timeout(700)
+def test_a_seed_is_always_the_same_run() -> None:
+    (_, first, _), (_, second, _) = simulate("--seed", "5"), simulate("--seed", "5")
+    assert first["trace"] == second["trace"]
+    assert first["steps"] == second["steps"] > 0
+
+
+@pytest.mark.timeout(700)
+@pytest.mark.parametrize("name", FOUND_SOON)
+def test_a_planted_defect_is_found(name: str) -> None:
+    code, totals, output = simulate("--defects", name)
+    assert code == 0, output
+    assert totals == {"defects": 1, "missed": []}
+
+
+def test_its_arguments() -> None:
+    assert parse(["--seed", "7"]).first == 7
+    assert parse([]).seeds == 20
+    assert parse(["--minutes", "3"]).seeds == 0
