@@ -304,7 +304,7 @@ def yielding_follow(self: Any, request: Request, response: Response | None) -> A
         ({"allowed_domains": ["[::1]:80"]}, "is not a host name"),
         ({"allowed_domains": [7]}, "7 is not text"),
         ({"start_requests": lambda self: []}, "that is Scrapy's name; call it start"),
-        ({"custom_settings": {}}, "call it settings; its keys are in docs/settings.md"),
+        ({"custom_settings": {}}, "call it settings; `config show SPIDER` lists its keys"),
         ({"__init__": make_with_key}, "__init__ must work without arguments, and needs key;"),
         ({"start_urls": ["http://a.example/"]}, "go to the method parse; write one, or a start"),
         (

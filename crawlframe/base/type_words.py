@@ -81,4 +81,7 @@ def _at(kind: Any, path: str) -> Any:
             structs = [one for one in kinds if isinstance(one, type(msgspec.Struct))]
             fields = [field for one in structs for field in msgspec.structs.fields(one)]
             kind = next((field.type for field in fields if field.encode_name == step), None)
+            configs = [one.__struct_config__ for one in structs]
+            if tags := tuple(one.tag for one in configs if one.tag_field == step):
+                kind = Literal[tags]
     return kind
