@@ -169,6 +169,21 @@ class Steward:
             except (LockError, RedisError):
                 log.debug("the lock was gone already")
 
+    def _lead(self) -> None:
+        if self._leading:
+            try:
+                self._lock.reacquire()
+                # A full Redis accepts that, but no renewal of a lease, and not this write.
+                self._frontier.store.redis.set(f"{self._name}:well", 1, px=round(1000 * LEADER_FOR))
+                return
+            except LockError:
+                self._leading = False  # a Redis that refuses writes lets nobody lead
+                log.info("this steward leads no longer: its lock has expired")
+        self._leading = bool(self._lock.acquire())
+        if self._leading:
+            for job in self._jobs:
+                job.begin_term()
+
     def _still_here(self) -> None:
         """Called during a long chore, so that neither the master nor other stewards take over."""
         if time.monotonic() >= self._next_beat:

@@ -63,8 +63,9 @@ def turn_until(steward: Steward, ready: Callable[[], bool]) -> None:
 
 
 def test_leases_that_nobody_could_renew_say_nothing(
-    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO")
     monkeypatch.setattr(nodes, "ROUND_SECONDS", LONG)
     frontier = Frontier.connect(server.url, Settings(), follows=True)
     steward = Steward(Settings(lease=LEASE), frontier)
@@ -76,6 +77,11 @@ def test_leases_that_nobody_could_renew_say_nothing(
         turn_until(steward, lambda: lease_left(frontier) < LONG / 2)
         while lease_left(frontier) >= 0:
             time.sleep(0.01)
+        client.delete("cf:steward")  # as if it had expired
+        caplog.clear()
+        for _ in range(3):
+            steward.tick()
+        assert caplog.text.count("this steward leads no longer") == 1
         client.config_set("maxmemory", 0)
     for _ in range(3):
         steward.tick()
