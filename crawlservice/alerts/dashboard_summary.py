@@ -22,6 +22,7 @@ MAX_ALERTS = 5  # of one condition
 MAX_SCHEDULES = 5  # next schedules shown
 STALE_SPAN = timedelta(seconds=30)  # since the last look: from then on it says nothing of now
 OUTCOMES = ("task_failed", "task_errors")  # conditions of how a task ended
+OF_FAILED = {"errors", "items", "pages"}  # monitors that a run which failed fails as well
 TONES = {Severity.SEVERE: "bad", Severity.WARNING: "warn", Severity.NOTICE: "muted"}
 
 
@@ -108,16 +109,20 @@ def snapshot() -> Needs:
 
 
 def _distinct(alerts: Sequence[Alert]) -> list[Alert]:
-    """The alerts without the repeated ones: of a task whose quality failed, another alert says
-    more."""
-    tasks = {_fact(alert, "task") for alert in alerts if alert.kind == "quality"}
-    return [
-        alert
-        for alert in alerts
-        if alert.kind not in OUTCOMES
-        or _fact(alert, "task") not in tasks
-        or not str(_fact(alert, "reason")).startswith(QUALITY)
-    ]
+    """The alerts without the repeated ones. Of a task whose quality failed, the findings say more
+    than the outcome; of one that failed by its errors, that says more than its missing items."""
+    judged = {_fact(alert, "task") for alert in alerts if alert.kind == "quality"}
+    by_quality = {a.pk: str(_fact(a, "reason")).startswith(QUALITY) for a in alerts}
+    failed = {_fact(a, "task") for a in alerts if a.kind == "task_failed" and not by_quality[a.pk]}
+
+    def repeats(alert: Alert) -> bool:
+        task = _fact(alert, "task")
+        if alert.kind == "quality":
+            found = {one["monitor"] for one in _fact(alert, "found")}
+            return task in failed and found <= OF_FAILED and not _fact(alert, "more")
+        return alert.kind in OUTCOMES and by_quality[alert.pk] and task in judged
+
+    return [alert for alert in alerts if not repeats(alert)]
 
 
 def _fact(alert: Alert, name: str) -> Any:

@@ -491,22 +491,31 @@ def test_each_run_with_other_arguments_is_an_alert_of_its_own(
     assert sorted(alert.facts["task"] for alert in alerts) == [tasks[0], tasks[2]]
 
 
-def test_a_task_that_failed_by_its_quality_needs_somebody_once(look: Look) -> None:
-    task = add_task(outcome="failed", reason="quality: price has a value in 0 % of the items")
+@pytest.mark.parametrize(
+    ("reason", "judge", "kind", "other"),
+    [
+        ("quality: price has a value in 0 % of the items", "filled", "quality", "task_failed"),
+        ("60 of 63 pages ended in error, all callback", "errors", "task_failed", "quality"),
+    ],
+)
+def test_a_task_that_failed_needs_somebody_once(
+    look: Look, reason: str, judge: str, kind: str, other: str
+) -> None:
+    task = add_task(outcome="failed", reason=reason)
     Profile.objects.create(task=task, spider=task.spider, arguments_hash=1, judged=True)
     Finding.objects.create(
-        task=task, spider=task.spider, source="expectation", monitor="filled", field="price",
+        task=task, spider=task.spider, source="expectation", monitor=judge, field="price",
         unit="share", seen=0.0, low=0.98,
     )  # fmt: skip
     assert {*look()} == {"quality", "task_failed"}  # rules may want either
     dashboard_summary.snapshot.clear()
-    assert [group.kind for group in dashboard_summary.snapshot().groups] == ["quality"]
-    Alert.objects.filter(kind="quality").update(acknowledged_at=Now())
+    assert [group.kind for group in dashboard_summary.snapshot().groups] == [kind]
+    Alert.objects.filter(kind=kind).update(acknowledged_at=Now())
     dashboard_summary.snapshot.clear()
     assert dashboard_summary.snapshot().groups == []
-    Alert.objects.filter(kind="quality").update(resolved_at=Now())
+    Alert.objects.filter(kind=kind).update(resolved_at=Now())
     dashboard_summary.snapshot.clear()
-    assert [group.kind for group in dashboard_summary.snapshot().groups] == ["task_failed"]
+    assert [group.kind for group in dashboard_summary.snapshot().groups] == [other]
 
 
 def test_rows_that_another_database_refuses_or_that_wait_for_it(look: Look) -> None:
@@ -636,7 +645,9 @@ def led(monitor: AlertMonitor) -> datetime:
     return now
 
 
-def test_nobody_leads_and_there_is_work(led: datetime, monitor: AlertMonitor) -> None:
+def test_nobody_leads_and_there_is_work(
+    led: datetime, monitor: AlertMonitor, service: Frontier
+) -> None:
     add_task()
     assert not leader_watch.look(led + MINUTE / 3)
     assert leader_watch.look(led + MINUTE)
@@ -646,6 +657,12 @@ def test_nobody_leads_and_there_is_work(led: datetime, monitor: AlertMonitor) ->
     with redis_at("redis://127.0.0.1:1/0"):
         leader_watch.look(led + 2 * MINUTE)
     assert "Redis does not answer." in wording.sentence(open_alerts()["no_leader"])
+    service.store.redis.config_set("maxmemory", 1)
+    try:
+        leader_watch.look(led + 2 * MINUTE)
+        assert "Redis refuses: command not allowed" in wording.sentence(open_alerts()["no_leader"])
+    finally:
+        service.store.redis.config_set("maxmemory", 0)
     monitor.look(led + 3 * MINUTE, {})
     assert open_alerts() == {}
 
