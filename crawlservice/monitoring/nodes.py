@@ -16,9 +16,11 @@ from redis import RedisError
 from crawlframe.base.program import command
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import NodeInfo
+from crawlframe.frontier.client.wording import refusal_of
 from crawlframe.frontier.cluster.affinity import OFF, Affinity
 from crawlframe.frontier.cluster.nodes import DEATHS_WITHIN, NodeHealth
-from crawlservice.connections.frontier import frontier, refusal
+from crawlservice.connections.frontier import frontier
+from crawlservice.connections.installation import OtherInstallation
 from crawlservice.models import Generation
 from crawlservice.monitoring import lives
 
@@ -180,8 +182,19 @@ def unreadable() -> int:
 
 
 def why_unknown() -> str:
-    """The message where ``by_generation`` is None."""
-    return refusal() or gettext("Redis does not answer")
+    """The message where ``by_generation`` is None, without a stop."""
+    try:
+        read()
+    except (RedisError, CrawlframeError) as error:
+        return why_away(error)
+    return gettext("Redis does not answer")
+
+
+def why_away(error: Exception) -> str:
+    """Why Redis is not used after this error, without a stop."""
+    if isinstance(error, OtherInstallation):
+        return str(error)
+    return refusal_of(error) or gettext("Redis does not answer")
 
 
 def by_generation() -> dict[int, Node] | None:

@@ -38,7 +38,6 @@ class QueueTotals:
     in_progress: int
     delayed: int
     parked: int
-    live: bool  # Redis has answered
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,8 @@ class Overview:
     """``running``: the latest MAX_ROWS of the open tasks; ``ended``: the last MAX_ENDED that have
     ended, the latest first; ``known``: nodes, or None while Redis is unreachable. ``partial``: more
     than MAX_OPEN tasks are open, and the totals cover the latest MAX_OPEN. ``refusal``: why Redis
-    is not used although it answers. ``unreadable``: rows of Redis that were set aside."""
+    is not used although it answers; ``away``: why nothing is known, for whatever reason.
+    ``unreadable``: rows of Redis that were set aside."""
 
     totals: QueueTotals
     running: list[Forecast]
@@ -55,6 +55,7 @@ class Overview:
     skew: str
     partial: bool
     refusal: str = ""
+    away: str = ""
     unreadable: int = 0
 
     @property
@@ -105,28 +106,28 @@ def snapshot() -> Overview:
     rows = Task.objects.filter(state__in=Task.ACTIVE).defer("seeds", "arguments")
     tasks = [*rows.order_by("-pk")[: MAX_OPEN + 1]]
     found = progress.read(tasks[:MAX_OPEN])
-    known, unreadable = _nodes()
+    known, unreadable, away = _nodes()
     totals = QueueTotals(
         tasks=len(found),
         ready=sum(one.ready for one in found),
         in_progress=sum(one.in_progress for one in found),
         delayed=sum(one.delayed for one in found),
         parked=sum(one.parked for one in found),
-        live=known is not None,
     )
     skew = nodes.skew_line(known or ())
     running = forecasts(found[:MAX_ROWS])
     refused = refusal() if known is None else ""
     partial = len(tasks) > MAX_OPEN
-    return Overview(totals, running, _ended(), known, skew, partial, refused, unreadable)
+    return Overview(totals, running, _ended(), known, skew, partial, refused, away, unreadable)
 
 
-def _nodes() -> tuple[list[Node] | None, int]:
-    """The nodes, or None while Redis is unreachable, and how many of its rows were set aside."""
+def _nodes() -> tuple[list[Node] | None, int, str]:
+    """The nodes, how many rows of Redis were set aside, and why Redis is not used; then there are
+    no nodes."""
     try:
-        return nodes.read(), nodes.unreadable()
-    except (RedisError, CrawlframeError):
-        return None, 0
+        return nodes.read(), nodes.unreadable(), ""
+    except (RedisError, CrawlframeError) as error:
+        return None, 0, nodes.why_away(error)
 
 
 def _ended() -> list[Task]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.conf import settings
@@ -15,6 +16,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import ResponseError
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.client.rows import Rows
@@ -190,14 +192,18 @@ def test_without_redis_it_says_so(admin: Client) -> None:
         assert "Redis does not answer" in look(admin)
 
 
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (RedisConnectionError("gone since the nodes were read"), "Redis does not answer. The"),
+        (ResponseError("MISCONF No space left on device"), "Redis refuses: MISCONF No space left"),
+    ],
+)
 def test_without_redis_from_the_middle_of_a_look_on_it_says_so(
-    admin: Client, monkeypatch: pytest.MonkeyPatch
+    admin: Client, monkeypatch: pytest.MonkeyPatch, error: Exception, words: str
 ) -> None:
-    def gone(_: Rows) -> None:
-        raise RedisConnectionError("gone since the nodes were read")
-
-    monkeypatch.setattr(Rows, "quarantined", gone)
-    assert "Redis does not answer" in look(admin)
+    monkeypatch.setattr(Rows, "quarantined", Mock(side_effect=error))
+    assert words in look(admin)
 
 
 def test_who_may_see_nothing_sees_none_of_it(ended_task: Task) -> None:

@@ -15,6 +15,13 @@ def error_text(error: Exception) -> str:
     return f"Redis {'refuses' if refused else 'does not answer'}: {reason.rstrip('.')}"
 
 
+def refusal_of(error: Exception) -> str:
+    """The error as one line if Redis refuses, for instance because its disk is full; otherwise
+    ""."""
+    causes = (cause for cause in (error, error.__context__) if isinstance(cause, ResponseError))
+    return next(map(error_text, causes), "")
+
+
 def without_password(url: str) -> str:
     """The URL with its password replaced by ***."""
     password = urlsplit(url).password

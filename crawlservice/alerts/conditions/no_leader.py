@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
+from crawlframe.frontier.client.wording import refusal_of
 from crawlservice.alerts import state
 from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView, Threshold, Unknown
 from crawlservice.alerts.wording import list_of
@@ -22,8 +23,8 @@ def find(view: ServiceView) -> Iterator[Alarm | Unknown]:
     minutes = view.minutes_since(checked or view.now)
     if checked is None or minutes < view.least["no_leader"] or not _has_work():
         yield Unknown()
-    elif why := _why(view):
-        yield Alarm("no_leader", "", checked, {"why": why}, round(minutes, 1))
+    elif facts := _why(view):
+        yield Alarm("no_leader", "", checked, facts, round(minutes, 1))
 
 
 def _has_work() -> bool:
@@ -31,23 +32,27 @@ def _has_work() -> bool:
     return active or Schedule.objects.filter(enabled=True).exists()
 
 
-def _why(view: ServiceView) -> str:
-    """A word: redis does not answer, it belongs to an other installation, or there are no nodes;
-    "" if a node leads, but looks for no alerts, since it is of an older release."""
+def _why(view: ServiceView) -> Facts:
+    """``why``, a word: redis does not answer, it refuses, it belongs to an other installation, or
+    there are no nodes. Empty if a node leads, but looks for no alerts, as older releases do."""
     try:
         store = view.frontier.store
-        if store.redis.exists(f"{store.keys[0].prefix}:steward"):
-            return ""
+        name = f"{store.keys[0].prefix}:steward"
+        if store.redis.exists(name):
+            return {}
+        store.redis.set(f"{name}:well", 1, px=1)  # refused if its disk or its memory is full
     except OtherInstallation:
-        return "other"
-    except (RedisError, CrawlframeError):
-        return "redis"
-    return "nodes"
+        return {"why": "other"}
+    except (RedisError, CrawlframeError) as error:
+        problem = refusal_of(error)
+        return {"why": "refuses", "problem": problem} if problem else {"why": "redis"}
+    return {"why": "nodes"}
 
 
 def sentence(facts: Facts) -> str:
     why = {
         "redis": gettext("Redis does not answer."),
+        "refuses": f"{facts.get('problem')}.",
         "other": gettext("Redis belongs to another installation."),
     }.get(facts["why"], gettext("No node is running, or none can lead."))
     return f"{gettext('Nothing is started, watched or replayed.')} {why}"
