@@ -57,18 +57,19 @@ def load_environment(folder: Path) -> None:
         return
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
+    given: dict[str, str] = {}  # of two lines the last one wins, as in a shell
     for binding in parse_stream(StringIO(text)):
         name, value = binding.key, binding.value
         if name is not None and value is not None and name.isidentifier():
-            if name not in os.environ:
-                os.environ[name] = value
-                FROM_FILE.add(name)
+            given[name] = value
         elif name is not None or binding.error:
             begin = binding.original.string.partition("=")[0].strip()
             raise ConfigError(
                 f"{path}:{binding.original.line}: {begin!r} … is not NAME=value; a value that "
                 "begins with a quote must end with one, and only a comment may follow"
             )
+    FROM_FILE.update(given.keys() - os.environ.keys())
+    os.environ.update({name: given[name] for name in given.keys() - os.environ.keys()})
 
 
 def _is_ours(path: Path) -> bool:

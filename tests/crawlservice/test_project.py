@@ -162,7 +162,7 @@ def test_the_file_of_settings_is_read_as_everybody_writes_it(environment) -> Non
 
 
 def test_what_the_environment_says_wins(environment) -> None:
-    assert environment("A=file\nB=file", A="given") == {"A": "given", "B": "file"}
+    assert environment("A=file\nB=\nB=last", A="given") == {"A": "given", "B": "last"}
 
 
 @pytest.mark.parametrize(
