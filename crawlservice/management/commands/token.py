@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from argparse import ArgumentParser
 from typing import Any
 
@@ -15,7 +14,7 @@ from crawlservice.accounts import journal, setup_link, tokens
 from crawlservice.cli.command import JsonCommand, ServiceCommand
 from crawlservice.cli.listing import Listing, attributes
 from crawlservice.cli.noun import Noun
-from crawlservice.management.commands.up import DEFAULT_BIND
+from crawlservice.management.commands.up import bound
 from crawlservice.models import Token
 
 TOKENS = Listing[Token](
@@ -121,5 +120,5 @@ class Command(Noun):
 
 def _bound() -> str:
     """Host and port at which the web of this machine listens."""
-    host, _, port = (os.environ.get("CRAWLFRAME_BIND", "").strip() or DEFAULT_BIND).rpartition(":")
+    host, _, port = bound().rpartition(":")
     return f"{'127.0.0.1' if host in ('', '0.0.0.0', '[::]') else host}:{port}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import os
 import socket
 import sys
 from argparse import ArgumentParser
@@ -31,7 +32,7 @@ class Command(ServiceCommand):
     help = "Keeps the web, one node and the embedded Redis running until Ctrl-C."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--bind", default=DEFAULT_BIND, help="host:port (%(default)s)")
+        parser.add_argument("--bind", default=bound(), help="host:port (%(default)s)")
         parser.add_argument("--workers", type=int, help="of the node; by default one per CPU")
         parser.add_argument(
             "--no-reload", action="store_true", help="the node keeps the code it was started with"
@@ -75,6 +76,11 @@ class Command(ServiceCommand):
         self.stdout.flush()
 
 
+def bound() -> str:
+    """The host and port at which the web of this machine listens, unless ``up`` gets others."""
+    return os.environ.get("CRAWLFRAME_BIND", "").strip() or DEFAULT_BIND
+
+
 def listen(bind: str) -> socket.socket:
     """A listening socket for ``host:port``. Raises ConfigError."""
     host, _, port = bind.rpartition(":")
@@ -91,8 +97,7 @@ def listen(bind: str) -> socket.socket:
             reason = f"port {port} needs more rights; choose one above 1023"
         else:
             reason = f"{host} is not an address of this machine; give one of its addresses"
-        other = f"{DEFAULT_BIND[:-4]}8001"
-        raise ConfigError(f"{reason}: --bind {other}, or make up BIND={other}") from None
+        raise ConfigError(f"{reason}, for instance with --bind {DEFAULT_BIND[:-4]}8001") from None
 
 
 def _check(listener: socket.socket) -> None:
