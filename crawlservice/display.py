@@ -18,6 +18,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.models import Event, Page, Task
+from crawlservice.quality.reasons import in_language
 from crawlservice.tasks.progress.outcomes import PHRASES
 
 STATES = {
@@ -76,10 +77,10 @@ def state_badge(state: str) -> SafeString:
 
 
 def reason_words(reason: str) -> SafeString | str:
-    """The reason of a request: its name in English, as in the docs and the API; else its phrase in
-    the reader's language. The other one is the title."""
+    """The reason of a task, in the reader's language; or of a request: its name in English, as in
+    the docs and the API; else its phrase. The other one is the title."""
     if (phrase := PHRASES.get(reason)) is None:
-        return reason
+        return in_language(reason)
     english = (get_language() or "en").startswith("en")
     shown, title = (reason, phrase) if english else (phrase, reason)
     return format_html('<span title="{}">{}</span>', title, shown)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from math import ceil, floor
 from typing import Any, NamedTuple
 
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, override
 
 from crawlservice.models import Finding
 
@@ -24,7 +25,9 @@ class Words(NamedTuple):
 def words_of(finding: Finding) -> Words:
     """A finding in the language of the reader; its sentence ends with a full stop."""
     seen = _number(finding.seen, finding.unit)
-    return Words(_what(finding, seen) % _names(finding, seen), seen, _expected(finding))
+    known = _sentences(1 if seen == "1" else 2)  # fractions are plural
+    what = known.get(finding.monitor, "%(field)s %(subject)s: %(seen)s")
+    return Words(what % _names(finding, seen), seen, _expected(finding))
 
 
 def sentence_of(finding: Finding) -> str:
@@ -34,13 +37,36 @@ def sentence_of(finding: Finding) -> str:
     return "; ".join(filter(None, (words.what.rstrip(".。"), expected)))
 
 
+def localized(text: str) -> str:
+    """An English text of ``sentence_of`` in the language of the reader."""
+    what, *expected = text.split("; expected: ")
+    for n in (1, 2):
+        with override("en"):
+            english = _sentences(n)
+        for monitor, sentence in english.items():
+            words = re.escape(sentence.rstrip(".").replace("%%", "%"))
+            if found := re.fullmatch(re.sub(r"%\\\((\w+)\\\)s", r"(?P<\1>.+)", words), what):
+                what = (_sentences(n)[monitor] % found.groupdict()).rstrip(".。")
+                return "; ".join([what, *(f"{_('expected')}: {_bounds(one)}" for one in expected)])
+    return text
+
+
+def _bounds(text: str) -> str:
+    text = text.replace("each value once", _("each value once"))
+    text = re.sub(
+        r"(at least |at most |usually )([^,]+)", lambda m: _(m.expand(r"\1%s")) % m[2], text
+    )
+    ends = r"(?P<low>[^,]+) to (?P<high>[^,]+)"
+    return re.sub(ends, lambda m: _("%(low)s to %(high)s") % m.groupdict(), text)
+
+
 def _names(finding: Finding, seen: str) -> dict[str, Any]:
     return {"field": finding.field, "subject": finding.subject, "seen": seen}
 
 
-def _what(finding: Finding, seen: str) -> str:
-    n = 1 if seen == "1" else 2  # fractions are plural
-    known = {
+def _sentences(n: int) -> dict[str, str]:
+    """By monitor; ``n``: the number that decides whether a noun is plural."""
+    return {
         "items": ngettext("The run has %(seen)s item.", "The run has %(seen)s items.", n),
         "pages": ngettext("The run has %(seen)s page.", "The run has %(seen)s pages.", n),
         "duration": _("The run took %(seen)s."),
@@ -63,7 +89,6 @@ def _what(finding: Finding, seen: str) -> str:
         "letters": _("The letters of %(field)s are %(seen)s like the letters in good runs."),
         "words": _("The words of %(field)s have %(seen)s in common with the words in good runs."),
     }
-    return known.get(finding.monitor, "%(field)s %(subject)s: %(seen)s")
 
 
 def _expected(finding: Finding) -> str:

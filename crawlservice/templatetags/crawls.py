@@ -49,7 +49,9 @@ def pairs(values: Mapping[str, Any]) -> str:
     """``{"fields": ["url"], "requests": 3}`` -> ``fields url · requests 3``, without empty texts
     and the keys for the actor."""
     shown = {key: value for key, value in values.items() if key not in WHO and value != ""}
-    return " · ".join(f"{key.replace('_', ' ')} {in_words(value)}" for key, value in shown.items())
+    return " · ".join(
+        f"{gettext(key.replace('_', ' '))} {in_words(value)}" for key, value in shown.items()
+    )
 
 
 @register.filter

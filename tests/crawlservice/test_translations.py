@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,10 @@ from django.utils import translation
 from crawlframe.frontier import Frontier
 from crawlservice.accounts import setup_link
 from crawlservice.admin.people import journal
+from crawlservice.models import Finding
+from crawlservice.quality import wording
+from crawlservice.quality.outcome import QUALITY
+from crawlservice.quality.reasons import SENTENCES, in_language
 from tests.conftest import CHECKOUT
 
 CATALOG = CHECKOUT / "crawlservice" / "locale" / "zh_Hans" / "LC_MESSAGES"
@@ -188,3 +193,27 @@ def test_a_role_says_what_it_may_in_the_language_of_the_reader(as_role) -> None:
     for words in ("操作员", "查看页面", "暂停、恢复、取消和重试任意任务"):
         assert words in page
     assert "Can " not in page
+
+
+def test_reasons_that_are_stored_are_shown_in_the_language_of_the_reader() -> None:
+    for monitor, high in product(wording._sentences(1), (None, 0.95)):
+        finding = Finding(
+            monitor=monitor,
+            field="price",
+            subject="new",
+            unit="share",
+            seen=0.03,
+            low=0.9,
+            high=high,
+        )
+        with translation.override("en"):
+            stored = f"{QUALITY}{wording.sentence_of(finding)}"
+        with translation.override("zh-hans"):
+            assert in_language(stored) == f"质量: {wording.sentence_of(finding)}"
+    stored = "9 of 12 pages ended in error, all callback (KeyError: 'all'); 0 items; task 3 had 7"
+    assert in_language(stored) == stored
+    with translation.override("zh-hans"):
+        assert in_language(stored).startswith(
+            "9 个（共 12 个）页面以错误结束，均为 回调抛出异常 (KeyError: 'all'); 0"
+        )
+        assert {one for one in SENTENCES if in_language(one.replace("{}", "7")).isascii()} == set()

@@ -83,18 +83,19 @@ END_KINDS = {Event.Kind.FINISHED, Event.Kind.FAILED, Event.Kind.CANCELLED}
 @admin.register(Event)
 class EventAdmin(ReadOnly):
     list_display = (
-        "id", "task_number", "schedule", "node", "host", "shown_kind", "reason", "created",
+        "id", "task_number", "schedule", "node", "host", "shown_kind", "shown_reason", "created",
         "delivered",
     )  # fmt: skip
     list_filter = ("kind", "outcome", RecentTask, Created)
     list_select_related = ("schedule",)
     fields = (
-        "task_number", "schedule", "node", "host", "shown_detail", "shown_kind", "reason",
+        "task_number", "schedule", "node", "host", "shown_detail", "shown_kind", "shown_reason",
         "created_at", "delivered_at",
     )  # fmt: skip
     readonly_fields = fields
 
     task_number = column(task_link, _("task"), "task_id")
+    shown_reason = column(reason_words, _("reason"), "reason")
 
     @admin.display(description=_("detail"))
     def shown_detail(self, event: Event) -> SafeString | str:
@@ -110,7 +111,8 @@ class EventAdmin(ReadOnly):
 
 @admin.register(Era)
 class EraAdmin(ReadOnly):
-    list_display = ("number", "reason", "started", "opened")
+    list_display = ("number", "shown_reason", "started", "opened")
 
+    shown_reason = column(reason_words, _("reason"), "reason")
     started = column(moment, _("started"), "started_at")
     opened = column(moment, _("opened"), "opened_at")

@@ -33,6 +33,7 @@ from crawlservice.display import (
     duration,
     moment,
     page_link,
+    reason_words,
     sparkline,
     state_badge,
     state_label,
@@ -144,7 +145,7 @@ class TaskAdmin(OwnPage):
     @admin.display(description=_("state"))
     def shown_state(self, task: Task) -> SafeString:
         badge, wait = state_badge(task.status), _progress_of(task).wait
-        why = wait_of(wait) if wait else task.reason
+        why = wait_of(wait) if wait else reason_words(task.reason)
         return format_html('{}<span class="cf-why">{}</span>', badge, why) if why else badge
 
     @admin.display(description=_("done"))

@@ -12,6 +12,7 @@ from crawlservice.alerts.task_alarms import finding_of, latest_runs, name_of
 from crawlservice.alerts.wording import list_of
 from crawlservice.models import Severity, Task
 from crawlservice.quality.outcome import QUALITY
+from crawlservice.quality.reasons import in_language
 
 
 def find(view: ServiceView) -> Iterator[Alarm]:
@@ -27,7 +28,9 @@ def sentence(facts: Facts) -> str:
         "{task} finished with {n} errors: {reason}",
         facts["errors"],
     )
-    return text.format(task=name_of(facts), n=facts["errors"], reason=facts["reason"] or "–")
+    return text.format(
+        task=name_of(facts), n=facts["errors"], reason=in_language(facts["reason"]) or "–"
+    )
 
 
 CONDITION = Condition(

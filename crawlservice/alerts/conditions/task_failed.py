@@ -11,6 +11,7 @@ from crawlservice.alerts.condition import Alarm, Condition, Facts, ServiceView
 from crawlservice.alerts.task_alarms import finding_of, latest_runs, name_of
 from crawlservice.alerts.wording import page_of
 from crawlservice.models import Severity, Task
+from crawlservice.quality.reasons import in_language
 
 
 def find(view: ServiceView) -> Iterator[Alarm]:
@@ -20,7 +21,7 @@ def find(view: ServiceView) -> Iterator[Alarm]:
 
 def sentence(facts: Facts) -> str:
     text = gettext("{task} failed: {reason}")
-    reason = facts["reason"] or gettext("no reason is known")
+    reason = in_language(facts["reason"]) or gettext("no reason is known")
     return text.format(task=name_of(facts), reason=reason)
 
 
