@@ -20,7 +20,6 @@ TEXTS = (
     _("Light"),
     _("Next"),
     _("No data"),
-    _("No results found"),
     _("No results matching your query"),
     _("Previous"),
     _(
@@ -33,9 +32,9 @@ TEXTS = (
     _("Select action to run"),
     _("Select all rows"),
     _("Select record"),
+    _("Select value"),
     _("Submit"),
     _("System"),
-    _("This page yielded into no results. Create a new item or reset your filters."),
     _("To"),
     _("Toggle password visibility"),
     _("True"),

@@ -180,7 +180,7 @@ class SubmitForm(forms.Form):
         self._before = arguments or {}
         self.fields.update(argument_fields(info, arguments or {}))
         self.fields["priority"] = forms.IntegerField(
-            label=_("priority"),
+            label=_("Priority"),
             initial=priority,
             min_value=-MAX_TASK_PRIORITY,
             max_value=MAX_TASK_PRIORITY,

@@ -135,7 +135,7 @@ DECISIONS = {
             _("Runs start with the next round."), ACTIVE,
         ),
         WatchDecision(
-            "end", _("End"), "stop", NoForm, lambda pk, given: editing.end(pk),
+            "end", _("End the watch"), "stop", NoForm, lambda pk, given: editing.end(pk),
             _("It visits nothing any more, for ever. Its data stays."), ACTIVE,
         ),
     )

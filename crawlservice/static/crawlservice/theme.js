@@ -44,12 +44,16 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   for (const event of ["DOMContentLoaded", "resize", "htmx:afterSettle", "toggle"]) addEventListener(event, mark, true);
 })();
 
+// The theme would move tabs into a menu that the keyboard does not reach. Ours wrap.
+addEventListener("DOMContentLoaded", () => document.getElementById("tabs-dropdown")?.parentElement.remove());
+
 // Beside each time: how long ago it was, or in how long it will be. Times are in UTC.
 (() => {
   const units = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
   const tell = () => {
     const words = new Intl.RelativeTimeFormat(document.documentElement.lang, { style: "narrow" });
     for (const time of document.querySelectorAll("time[datetime], #result_list td.nowrap, .readonly")) {
+      if (time.querySelector("time")) continue;
       const text = time.dateTime || time.textContent.trim().replace(" ", "T") + "Z";
       const seconds = /^\d{4}-\d\d-\d\dT\d\d:\d\d/.test(text) && (new Date(text) - Date.now()) / 1000;
       if (!seconds) continue;
