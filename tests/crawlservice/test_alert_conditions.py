@@ -351,7 +351,9 @@ def test_a_disk_that_is_nearly_full(look: Look, join: Callable[..., int]) -> Non
     assert look() == {}
     life = join("beta", health=NodeHealth(disk=93))
     alert = look()["disk"]
-    assert wording.sentence(alert) == "The disk of node beta is 93 % full."
+    assert wording.sentence(alert).startswith(
+        "The disk with the var directory of node beta is 93 % full;"
+    )
     assert wording.place(alert) == f"/admin/crawlservice/generation/{life}/change/"
 
 

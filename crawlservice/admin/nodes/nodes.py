@@ -112,14 +112,13 @@ class GenerationAdmin(ReadOnly):
     search_fields = ("=id", "node", "machine")
     fields = (
         "node", "machine", "pid", "started_at", "fate", "ended_at", "given_back",
-        "condition_and_why", "holds", "workers", "state", "since", "version", "skew", "candidate",
+        "condition_and_why", "disk", "holds", "workers", "state", "since", "code", "candidate",
         "problem", "took", "reloads", "follows", "pulled", "pull_problem",
     )  # fmt: skip
     readonly_fields = fields
     actions = ("forget",)
     change_form_outer_before_template = "admin/crawlservice/generation/offline.html"
 
-    version = _of_node(lambda node: node.version, _("code version"))
     candidate = _of_node(lambda node: node.candidate, _("candidate"))
     since = _of_node(lambda node: node.since, _("state since"))
     workers = _of_node(lambda node: f"{node.workers:,}", _("workers"))
@@ -132,7 +131,7 @@ class GenerationAdmin(ReadOnly):
     condition_and_why = _of_node(_condition_and_why, _("condition"))
     age = _of_node(lambda node: node.since and timesince(node.since, depth=1), _("duration"))
     code = _of_node(_code, _("code version"))
-    skew = _of_node(lambda node: node.skew and marked(_("differs")), _("skew"))
+    disk = _of_node(lambda node: f"{node.health.disk} %", _("disk in use"))
     took = _of_node(lambda n: n.seconds and f"{n.seconds:.2f} s", _("last reload took"))
     problem = _of_node(lambda node: node.problem and laid_out(node.problem), _("problem"))
     pull_problem = _of_node(

@@ -21,8 +21,11 @@ def find(view: ServiceView) -> Iterator[Alarm]:
 
 
 def sentence(facts: Facts) -> str:
-    # xgettext:no-python-format
-    text = gettext("The disk of node {node} is {percent} % full.")
+    text = gettext(
+        # xgettext:no-python-format
+        "The disk with the var directory of node {node} is {percent} % full; once it is full, "
+        "nothing is fetched."
+    )
     return text.format(node=facts["node"], percent=facts["percent"])
 
 
