@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import fields
 
+from crawlframe.base.program import command
 from crawlframe.conf import PREFIX, Settings
 from crawlservice import settings
 
@@ -32,4 +33,4 @@ def _warning(name: str, known: set[str]) -> str:
     short = {one.removeprefix(PREFIX): one for one in known | settings.READ.keys()}
     near = difflib.get_close_matches(name.removeprefix(PREFIX).upper(), short, n=1)
     hint = f" (did you mean {short[near[0]]}?)" if near else ""
-    return f"{name} is set, but there is no such setting{hint}; `config show` lists them"
+    return f"{name} is set, but there is no such setting{hint}; {command('config show')} lists them"

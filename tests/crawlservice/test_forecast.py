@@ -101,6 +101,7 @@ def test_a_counter_that_cannot_be_read_is_no_last_run(now: Now) -> None:
     known = forecast(now(0, 0))
     assert (known.total, known.basis) == (None, Basis.UNKNOWN)
     assert known.words == "0 done, 0 known to remain"
+    assert forecast(now(0, 0, live=False)).words == "unknown: its numbers are in Redis"
 
 
 def test_what_redis_does_not_know_has_no_forecast(now: Now) -> None:

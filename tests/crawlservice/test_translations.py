@@ -62,6 +62,12 @@ def test_every_text_is_translated_and_keeps_its_places() -> None:
         assert sorted(KEPT.findall(many or one)) == sorted(KEPT.findall(told)), one
 
 
+def test_texts_within_others_are_in_the_catalogue() -> None:
+    code = "".join(path.read_text() for path in (CHECKOUT / "crawlservice").rglob("*.py"))
+    hidden = {*re.findall(r"""\{(?:gettext|_)\(['"]([^'"]+)""", code)}  # makemessages misses these
+    assert hidden <= {*entries(CATALOG / "django.po")}
+
+
 def test_what_is_compiled_is_what_was_translated() -> None:
     with (CATALOG / "django.mo").open("rb") as file:
         compiled = gettext.GNUTranslations(file)

@@ -55,7 +55,8 @@ def sentence(facts: Facts) -> str:
         "refuses": f"{facts.get('problem')}.",
         "other": gettext("Redis belongs to another installation."),
     }.get(facts["why"], gettext("No node is running, or none can lead."))
-    return f"{gettext('Nothing is started, watched or replayed.')} {why}"
+    what = gettext("Nothing is started, watched or replayed.")
+    return f"{what} {why}"
 
 
 CONDITION = Condition(

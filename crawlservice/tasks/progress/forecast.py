@@ -71,6 +71,8 @@ class Forecast:
     def words(self) -> str:
         """``16 done, 1 known to remain``."""
         now = self.progress
+        if not now.live and not now.ended:
+            return _("unknown: its numbers are in Redis")
         done = _("{n} done").format(n=f"{now.nf:,}")
         if now.errors:
             errors = ngettext("{n} error", "{n} errors", now.errors).format(n=f"{now.errors:,}")
