@@ -10,7 +10,7 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.frontier.client.eras import OPEN, EraState
 from crawlservice.accounts.sessions import sessionless
 from crawlservice.connections import database
-from crawlservice.connections.frontier import frontier, refusal
+from crawlservice.connections.frontier import frontier
 from crawlservice.connections.installation import OtherInstallation
 from crawlservice.ledger.recovery import newest
 
@@ -77,7 +77,13 @@ def _redis_answers() -> bool:
 
 
 def _is_ours() -> bool:
-    return not refusal()
+    try:
+        frontier()
+    except OtherInstallation:
+        return False
+    except (RedisError, CrawlframeError):
+        pass
+    return True
 
 
 def era_is_whole() -> bool:

@@ -12,7 +12,6 @@ from django.db import Error as DatabaseError
 from redis import RedisError
 
 from crawlframe.embedded.server import ensure_redis
-from crawlframe.errors import CrawlframeError
 from crawlframe.frontier.frontier import Frontier
 from crawlservice.connections import installation
 
@@ -52,18 +51,6 @@ def _check(here: tuple[int, int], mine: Frontier) -> None:
             _known[here] = found, time.monotonic() + REREAD
     # After a failure too: an unresponsive database may take 10 s to fail.
     _next_check[here] = time.monotonic() + CHECK
-
-
-def refusal() -> str:
-    """Why Redis is not used although it answers: it belongs to another installation. Otherwise
-    ""."""
-    try:
-        frontier()
-    except installation.OtherInstallation as error:
-        return str(error)
-    except (CrawlframeError, RedisError):
-        pass
-    return ""
 
 
 def use(mine: Frontier) -> None:

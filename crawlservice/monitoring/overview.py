@@ -13,7 +13,6 @@ from redis import RedisError
 from crawlframe.errors import CrawlframeError
 from crawlframe.request.request import END_URL, ROOT_URL
 from crawlframe.run.outcome import NO_ERRORS
-from crawlservice.connections.frontier import refusal
 from crawlservice.models import Event, Page, Task
 from crawlservice.monitoring import nodes
 from crawlservice.monitoring.nodes import Node
@@ -44,9 +43,8 @@ class QueueTotals:
 class Overview:
     """``running``: the latest MAX_ROWS of the open tasks; ``ended``: the last MAX_ENDED that have
     ended, the latest first; ``known``: nodes, or None while Redis is unreachable. ``partial``: more
-    than MAX_OPEN tasks are open, and the totals cover the latest MAX_OPEN. ``refusal``: why Redis
-    is not used although it answers; ``away``: why nothing is known, for whatever reason.
-    ``unreadable``: rows of Redis that were set aside."""
+    than MAX_OPEN tasks are open, and the totals cover the latest MAX_OPEN. ``away``: why Redis is
+    not used. ``unreadable``: rows of Redis that were set aside."""
 
     totals: QueueTotals
     running: list[Forecast]
@@ -54,7 +52,6 @@ class Overview:
     known: list[Node] | None
     skew: str
     partial: bool
-    refusal: str = ""
     away: str = ""
     unreadable: int = 0
 
@@ -116,14 +113,12 @@ def snapshot() -> Overview:
     )
     skew = nodes.skew_line(known or ())
     running = forecasts(found[:MAX_ROWS])
-    refused = refusal() if known is None else ""
     partial = len(tasks) > MAX_OPEN
-    return Overview(totals, running, _ended(), known, skew, partial, refused, away, unreadable)
+    return Overview(totals, running, _ended(), known, skew, partial, away, unreadable)
 
 
 def _nodes() -> tuple[list[Node] | None, int, str]:
-    """The nodes, how many rows of Redis were set aside, and why Redis is not used; then there are
-    no nodes."""
+    """The nodes, or None and why Redis is not used; and how many of its rows were set aside."""
     try:
         return nodes.read(), nodes.unreadable(), ""
     except (RedisError, CrawlframeError) as error:

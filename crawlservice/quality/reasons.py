@@ -45,17 +45,12 @@ def in_language(reason: str) -> str:
     if reason.startswith(QUALITY):
         return gettext("quality") + f": {localized(reason.removeprefix(QUALITY))}"
     for sentence in SENTENCES:
-        words = gettext(sentence)
-        reason = _pattern(sentence).sub(
-            lambda found, words=words: words.format(*map(_value, found.groups())), reason
-        )
+        if found := _pattern(sentence).search(reason):
+            words = gettext(sentence).format(*(PHRASES.get(one, one) for one in found.groups()))
+            reason = f"{reason[: found.start()]}{words}{reason[found.end() :]}"
     return reason
 
 
 @cache
 def _pattern(sentence: str) -> re.Pattern[str]:
     return re.compile(r"(?<!\w)" + re.escape(sentence).replace(r"\{\}", r"([^\s;()]+)") + r"(?!\w)")
-
-
-def _value(text: str) -> str:
-    return str(PHRASES.get(text, text))

@@ -192,18 +192,15 @@ def test_without_redis_it_says_so(admin: Client) -> None:
         assert "Redis does not answer" in look(admin)
 
 
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
+def test_without_redis_from_the_middle_of_a_look_on_it_says_so(
+    admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for error, words in (
         (RedisConnectionError("gone since the nodes were read"), "Redis does not answer. The"),
         (ResponseError("MISCONF No space left on device"), "Redis refuses: MISCONF No space left"),
-    ],
-)
-def test_without_redis_from_the_middle_of_a_look_on_it_says_so(
-    admin: Client, monkeypatch: pytest.MonkeyPatch, error: Exception, words: str
-) -> None:
-    monkeypatch.setattr(Rows, "quarantined", Mock(side_effect=error))
-    assert words in look(admin)
+    ):
+        monkeypatch.setattr(Rows, "quarantined", Mock(side_effect=error))
+        assert words in look(admin)
 
 
 def test_who_may_see_nothing_sees_none_of_it(ended_task: Task) -> None:

@@ -15,8 +15,6 @@ from crawlservice.environment import known_names, warnings
 from crawlservice.web import server
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-
-
 LISTS = "python manage.py config show lists them"
 OF_SCRAPY = {"CRAWLFRAME_EXPECT"}  # a setting of Scrapy projects
 

@@ -203,15 +203,8 @@ def test_a_role_says_what_it_may_in_the_language_of_the_reader(as_role) -> None:
 
 def test_reasons_that_are_stored_are_shown_in_the_language_of_the_reader() -> None:
     for monitor, high in product(wording._sentences(1), (None, 0.95)):
-        finding = Finding(
-            monitor=monitor,
-            field="price",
-            subject="new",
-            unit="share",
-            seen=0.03,
-            low=0.9,
-            high=high,
-        )
+        share = {"unit": "share", "seen": 0.03, "low": 0.9, "high": high}
+        finding = Finding(monitor=monitor, field="price", subject="new", **share)
         with translation.override("en"):
             stored = f"{QUALITY}{wording.sentence_of(finding)}"
         with translation.override("zh-hans"):

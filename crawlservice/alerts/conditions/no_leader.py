@@ -33,8 +33,8 @@ def _has_work() -> bool:
 
 
 def _why(view: ServiceView) -> Facts:
-    """``why``, a word: redis does not answer, it refuses, it belongs to an other installation, or
-    there are no nodes. Empty if a node leads, but looks for no alerts, as older releases do."""
+    """``why``: redis does not answer, its refusal, it belongs to an other installation, or there
+    are no nodes. Empty if a node leads, but looks for no alerts, as older releases do."""
     try:
         store = view.frontier.store
         name = f"{store.keys[0].prefix}:steward"
@@ -44,17 +44,16 @@ def _why(view: ServiceView) -> Facts:
     except OtherInstallation:
         return {"why": "other"}
     except (RedisError, CrawlframeError) as error:
-        problem = refusal_of(error)
-        return {"why": "refuses", "problem": problem} if problem else {"why": "redis"}
+        return {"why": refusal_of(error) or "redis"}
     return {"why": "nodes"}
 
 
 def sentence(facts: Facts) -> str:
     why = {
         "redis": gettext("Redis does not answer."),
-        "refuses": f"{facts.get('problem')}.",
         "other": gettext("Redis belongs to another installation."),
-    }.get(facts["why"], gettext("No node is running, or none can lead."))
+        "nodes": gettext("No node is running, or none can lead."),
+    }.get(facts["why"], f"{facts['why']}.")
     what = gettext("Nothing is started, watched or replayed.")
     return f"{what} {why}"
 
