@@ -307,3 +307,15 @@ def test_hosts_that_wait_for_an_address_may_be_due_for_the_longest_time(bench: B
     bench.redis.delete(bench.key("HOSTS"), bench.key("WAITING", "192.0.2.1"))
     assert found is not None
     assert found[0] == "b.example"
+
+
+def test_ready_requests_by_task(bench: Bench) -> None:
+    bench.open(*bench.requests(3), bench.request("other", "b.example"))
+    bench.open(bench.request("x", task=2), task=2)
+    assert bench.frontier.hosts.tasks("a.example") == {1: 3, 2: 1}
+    assert bench.frontier.hosts.tasks("b.example") == {1: 1}
+    assert bench.frontier.hosts.tasks("nothing.example") == {}
+    assert len(bench.frontier.hosts.tasks("a.example", limit=1)) == 1
+    bench.frontier.pause(1)
+    bench.claim_all()
+    assert bench.frontier.hosts.tasks("a.example") == {}

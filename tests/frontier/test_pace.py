@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 from redis import Redis
 
+from crawlframe.frontier.client.records import SENT, UNSENT, FreedSlot, Signal, TaskLimits
 from crawlframe.frontier.client.scripts import LUA
+from tests.frontier.bench import Bench
 
 SIMULATION = Path(__file__).with_name("pace_simulation.lua")
 SEEDS = (11, 222, 3333)
@@ -112,3 +114,21 @@ def test_a_rate_that_workers_limit_does_not_wind_up(at: Callable[..., Server]) -
     rate is never found to be higher, so no burst follows when there are more workers."""
     server = at("outage", 60, -1, 1)
     assert server.refused([(0, 60)]) == 0
+
+
+LIMITS = TaskLimits(delay=60_000, concurrency=5)
+
+
+def test_the_next_request_of_the_host_may_go_at_once(bench: Bench) -> None:
+    bench.frontier.open_task(1, LIMITS, bench.requests(5))
+    for _ in range(3):
+        (one,) = bench.claim_unsent()
+        assert bench.claim_unsent() == []
+        bench.sequences[1] += 1
+        told = FreedSlot(one.rid, one.host, one.claim, Signal(SENT, UNSENT))
+        bench.frontier.claim(1, bench.sequences[1], 0, [told])
+    (last,) = bench.claim_unsent()
+    bench.sequences[1] += 1
+    told = FreedSlot(last.rid, last.host, last.claim, Signal(SENT, 0.0))
+    bench.frontier.claim(1, bench.sequences[1], 0, [told])
+    assert bench.claim_unsent() == []  # that one was sent

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from crawlframe.frontier import NodeInfo
+from crawlframe.frontier.client.keys import KEYS
 from crawlframe.frontier.client.records import groups, whole
 from crawlframe.request.request import Admission, Request, make_rid, root_admission
 from tests.frontier.bench import Bench
@@ -89,3 +93,24 @@ def test_neighbours_share_what_is_equal(bench: Bench) -> None:
     bench.after(bench.now() + 9)
     places |= {request.rid: (request.host, request.record) for request in bench.claim()}
     assert places == {a.rid: (a.host, a.record) for a in admissions}
+
+
+STORED = {
+    "TRIED_VERSIONS": "trails",
+    "TASKS_BY_TRIED": "trail:.",
+    "PARKED_BY_TRIED": "stranded:.",
+    "STARVED": "hungry",
+    "CALL_LOG": "pulse:.",
+}
+
+
+def test_keys() -> None:
+    assert {name: KEYS[name][0] for name in STORED} == STORED
+
+
+def test_the_health_of_a_node() -> None:
+    node = NodeInfo(1, "alpha", "host", "place", 2, 3.0, workers=4, lease_left=5.0)
+    node = msgspec.structs.replace(node, health=msgspec.structs.replace(node.health, deaths=6))
+    row = msgspec.json.encode(node)
+    assert json.loads(row)["fitness"]["deaths"] == 6
+    assert msgspec.json.decode(row, type=NodeInfo) == node

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from crawlframe import CloseTask
+from crawlframe import CloseTask, Response
+from crawlframe.fetch.page_cache import PageCache
 from crawlframe.frontier.client.records import Claimed
+from crawlframe.node.worker.fetch.replay import KEPT_HOST, CacheReplay
 from crawlframe.node.worker.start import start_run
 from crawlframe.node.worker.start.start_run import (
     PART,
@@ -18,7 +22,8 @@ from crawlframe.node.worker.start.start_run import (
     StartRoom,
     StartRuns,
 )
-from crawlframe.request.request import Request, root_admission
+from crawlframe.node.worker.start.stored_starts import StoredStarts
+from crawlframe.request.request import Admission, Request, make_rid, root_admission
 from crawlframe.revisit import Revisit
 from crawlframe.revisit.visit import Visit
 from crawlframe.run.ledger import StartPart
@@ -413,3 +418,27 @@ def test_pages_found_before_a_part_are_not_lost_with_the_worker() -> None:
     assert outcome.verdict is Verdict.DONE, outcome.detail
     assert {*parts.pages, *found(outcome)} == {*all_urls()}
     assert sorted(parts.urls) == sorted(all_urls())
+
+
+URL = "http://shop.example/a"
+
+
+def test_pages_of_the_cache_do_not_wait_for_their_hosts(tmp_path: Path) -> None:
+    cache = PageCache(tmp_path / "pages.sqlite3")
+    request = Request(URL)
+    cache.keep(request, Response(URL, 200, {}, b"", request))
+    one = Admission(make_rid(1, request.fingerprint()), 5, request.host, 0, request.encode())
+    part = StartPart(1, b"r" * 16, 0, 1, b"", 0, [one])
+    pushed: list[Any] = []
+
+    def push(*given: Any) -> bool:
+        pushed.append(given)
+        return True
+
+    nothing: Any = SimpleNamespace(starts=SimpleNamespace(push=push))
+    made = StoredStarts(
+        nothing, nothing, nothing, nothing, 1, CacheReplay(lambda: cache, places=True)
+    )
+    assert made._push("start", part)
+    assert [one.host for one in pushed[0][-1]] == [KEPT_HOST + one.rid.hex()]
+    assert part.follow_ups == [one]  # the ledger has its real host
