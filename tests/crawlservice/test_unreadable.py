@@ -173,7 +173,7 @@ def test_a_number_of_requests_that_is_none_is_shown_all_the_same(
     task = submit("shop", {"city": "Ulm"})
     published.store.redis.hset(f"cf:{{0}}:task:{task.pk}", "na", "junk")
     pages()
-    assert "0 done" in run("task", "show", str(task.pk))
+    assert "unknown: its numbers are in Redis" in run("task", "show", str(task.pk))
 
 
 def test_a_node_whose_row_was_lost_announces_itself_again(
