@@ -153,7 +153,8 @@ class Steward:
             lease = self._lock.local.token, round(1000 * LEADER_FOR)
             if self._renew(keys=[self._name], args=lease):
                 return
-            log.info("another steward leads now")
+            self._leading = False  # a Redis that refuses writes lets nobody lead
+            log.info("this steward leads no longer: its lock has expired")
         self._leading = bool(self._lock.acquire())
         if self._leading:
             for job in self._jobs:
@@ -168,21 +169,6 @@ class Steward:
                 self._lock.release()
             except (LockError, RedisError):
                 log.debug("the lock was gone already")
-
-    def _lead(self) -> None:
-        if self._leading:
-            try:
-                self._lock.reacquire()
-                # A full Redis accepts that, but no renewal of a lease, and not this write.
-                self._frontier.store.redis.set(f"{self._name}:well", 1, px=round(1000 * LEADER_FOR))
-                return
-            except LockError:
-                self._leading = False  # a Redis that refuses writes lets nobody lead
-                log.info("this steward leads no longer: its lock has expired")
-        self._leading = bool(self._lock.acquire())
-        if self._leading:
-            for job in self._jobs:
-                job.begin_term()
 
     def _still_here(self) -> None:
         """Called during a long chore, so that neither the master nor other stewards take over."""
