@@ -194,7 +194,7 @@ def test_the_spider_is_that_of_the_host_or_the_named_one(site: Site, parse: Pars
         (["{}/shop", "--cb-kwargs", "size"], "--cb-kwargs is not JSON: "),
         (["{}/shop", "--meta", "[1]"], '--meta must be a JSON object, such as {"page": 2}'),
         (["{}/shop", "--actions", "{}"], "--actions must be a JSON list of objects, such as ["),
-        (["{}/shop", "--actions", '[{"do": "dance"}]'], "action 1, {'do': 'dance'}: do must be one of "),
+        (["{}/shop", "--actions", '[{"do": "dance"}]'], "{'do': 'dance'}: do must be one of "),
         (["{}/shop", "--callback", "uses"], """add --actions '[{"do": "keep_page"}]'"""),
         (["{}/shop", "-a", "limit=many"], "give a whole number"),
         (["{}/shop", "-a", "limits=1"], "has no argument 'limits' (did you mean 'limit'?)"),
