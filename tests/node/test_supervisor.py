@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,7 +26,7 @@ from crawlframe.node.supervisor.master_processes import (
     MasterProcess,
     MasterProcesses,
 )
-from crawlframe.node.supervisor.supervisor import HAND_OVER, MissingTables, Supervisor
+from crawlframe.node.supervisor.supervisor import HAND_OVER, Supervisor
 from crawlframe.node.supervisor_messages import (
     AdoptedMaster,
     CheckoutPulled,
@@ -677,59 +676,3 @@ def test_a_signal_stops_all_masters(node: Node) -> None:
     assert node.supervisor.exit_code is None
     node.dies(node.first, 0)
     assert node.supervisor.exit_code == 0
-
-
-@pytest.fixture
-def tables() -> MissingTables:
-    made = MissingTables()
-    assert not made.learn("1")
-    return made
-
-
-def test_it_is_tried_once_for_each_migration(tables: MissingTables) -> None:
-    tables.begin()
-    assert not tables.lack()
-    assert not tables.learn("1")  # another steward says the same
-    assert tables.learn("2")
-    tables.begin()
-    assert not tables.learn("2")
-    assert not tables.lack()
-    assert tables.learn("3")
-
-
-def test_a_migration_while_it_was_tried(tables: MissingTables) -> None:
-    tables.begin()
-    assert not tables.learn("2")
-    assert tables.lack()
-
-
-def test_what_was_refused_for_another_reason_is_not_tried_again(tables: MissingTables) -> None:
-    tables.begin()
-    assert not tables.learn("2")
-    assert not tables.learn("3")
-
-
-@pytest.mark.forks
-@pytest.mark.parametrize(
-    ("program", "first"),
-    [
-        ("raise ValueError('no such thing')", "(exit code 1): ValueError: no such thing"),
-        ("raise SystemExit('error: no Redis')", "(exit code 1): error: no Redis"),
-        ("raise SystemExit(7)", "(exit code 7)"),
-    ],
-)
-def test_the_first_line_of_a_failure_names_the_error(
-    tmp_path: Path, program: str, first: str
-) -> None:
-    master = MasterProcess.start(
-        [sys.executable, "-c", program, "--"], tmp_path, "", 0.0, captured=True
-    )
-    _, status = os.waitpid(master.pid, 0)
-    master.channel.close()
-    lines = master.failure(os.waitstatus_to_exitcode(status)).splitlines()
-    assert lines[0] == f"its master died {first}"
-    if "ValueError" in first:
-        assert lines[1] == "Traceback (most recent call last):"
-        assert lines[-1] == "ValueError: no such thing"
-    else:
-        assert len(lines) == 1

@@ -31,6 +31,7 @@ from crawlframe.node.supervisor.master_processes import (
     MasterProcesses,
     Restarts,
 )
+from crawlframe.node.supervisor.missing_tables import MissingTables
 from crawlframe.node.supervisor.pulls import Pulls
 from crawlframe.node.supervisor.watcher import TreeReloader, WatcherThread
 
@@ -39,32 +40,6 @@ log = logging.getLogger(__name__)
 HAND_OVER = 4  # multiple of an import's time limit within which a new master must serve
 
 Identity = tuple[str, str, str]  # digest of the framework, digest of the spiders, revision
-
-
-class MissingTables:
-    """Whether to try a framework again that was refused because the database lacks its tables. A
-    mark identifies the applied migrations; the stewards of the masters report a new one."""
-
-    def __init__(self) -> None:
-        self._mark = self._tried = ""
-        self._lacking = False
-
-    def begin(self) -> None:
-        """A new master starts to check the tables."""
-        self._tried, self._lacking = self._mark, False
-
-    def lack(self) -> bool:
-        """The master ended because tables are missing. Returns whether to try again at once,
-        because there was a migration in the meantime."""
-        self._lacking = self._mark == self._tried
-        return not self._lacking
-
-    def learn(self, mark: str) -> bool:
-        """Takes the current mark. Returns whether to try again the master that lacked tables."""
-        again = self._lacking and mark != self._mark
-        self._mark = mark
-        self._lacking &= not again
-        return again
 
 
 class Supervisor:

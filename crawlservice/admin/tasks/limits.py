@@ -1,10 +1,9 @@
-"""The pages on which the limits of a running task and the labels of a task are changed."""
+"""The page on which the limits of a running task are changed."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django import forms
 from django.contrib import messages
 from django.contrib.admin import AdminSite
 from django.http import HttpRequest, HttpResponse
@@ -13,12 +12,9 @@ from django.utils.translation import gettext as _
 from crawlservice.accounts.journal import by
 from crawlservice.admin.hosts.order_form import LimitsForm
 from crawlservice.admin.parts.form_page import form_page
-from crawlservice.admin.parts.setting_fields import LabelsField
 from crawlservice.admin.parts.steering import steered
 from crawlservice.models import Task
-from crawlservice.tasks.labels import of_task
 from crawlservice.tasks.limits import change_limits
-from crawlservice.tasks.relabel import change_labels
 from crawlservice.tasks.stored_limits import limits_as_written
 
 CHANGEABLE = (Task.State.RUNNING, Task.State.PAUSED)
@@ -54,21 +50,3 @@ def _present(task: Task) -> dict[str, Any]:
     """The limits as they are now."""
     known = limits_as_written(task)
     return {name: known.get(name, 0) for name in LimitsForm.base_fields}
-
-
-class LabelsForm(forms.Form):
-    labels = LabelsField()
-
-
-def labels_page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
-    task = steered(request, pk)
-    data = request.POST if request.method == "POST" else None
-    form = LabelsForm(data, initial={"labels": of_task(pk)})
-
-    def change() -> None:
-        if form.has_changed():
-            change_labels(pk, form.cleaned_data["labels"], by(request))
-            messages.success(request, _("The labels are changed"))
-
-    heading = _("Labels of %(task)s") % {"task": task}
-    return form_page(site, request, task, form, change, heading=heading, button=_("Change labels"))

@@ -21,6 +21,7 @@ from crawlservice.admin.pages import reparse as reparsepage
 from crawlservice.admin.parts.live import STOP, View, part
 from crawlservice.admin.parts.steering import VERBS, note, steer
 from crawlservice.admin.tasks import answer, downloads, item_table, limits
+from crawlservice.admin.tasks import labels as tasklabels
 from crawlservice.admin.tasks.item_table import task_of
 from crawlservice.admin.tasks.tabs import OVERVIEW, TABS, Tab
 from crawlservice.admin.tasks.task_view import TaskView
@@ -69,7 +70,7 @@ def urls(site: AdminSite) -> list[URLPattern]:
         own("chart", part(site, chart, "view_task")),
         own("accept", site.admin_view(accept)),
         own("limits", of_site(limits.page)),
-        own("labels", of_site(limits.labels_page)),
+        own("labels", of_site(tasklabels.page)),
         own("reparse", of_site(reparsepage.page)),
         *(url for tab in (OVERVIEW, *TABS) for url in tab_urls(tab)),
         *downloads.urls(site),

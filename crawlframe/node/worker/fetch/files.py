@@ -1,13 +1,11 @@
-"""The bytes of a page, which its host may have spent, and its files and pictures in the stores."""
+"""The files and pictures of a page that are in the stores already."""
 
 from __future__ import annotations
 
-from crawlframe.base.limits import HOST_BYTE_LIMIT
 from crawlframe.errors import FetchError
 from crawlframe.fetch.body.pictures import pictures_of
-from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next, NoResponse
+from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next
 from crawlframe.response.response import Response
-from crawlframe.run.outcome import CANCELLED, Verdict
 
 
 async def take_file(fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
@@ -28,19 +26,3 @@ async def take_pictures(fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> R
         raise
     outcome.results.pictures = pictures_of(response)
     return response
-
-
-async def spare_bytes(fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
-    """A stage: a request whose host has spent its bytes is not fetched. Raises NoResponse."""
-    outcome, budget = fetch.outcome, fetch.crawl.budget
-    if budget is not None and budget.is_spent(outcome.host):
-        outcome.end(Verdict.ERROR, CANCELLED, f"{HOST_BYTE_LIMIT} of {outcome.host}")
-        outcome.refuse_link(HOST_BYTE_LIMIT)
-        raise NoResponse
-    return await call_next(fetch)
-
-
-async def count_bytes(fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
-    """A stage before a download, whose bytes count."""
-    fetch.outcome.fetch.budget = fetch.crawl.budget
-    return await call_next(fetch)

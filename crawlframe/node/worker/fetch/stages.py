@@ -12,8 +12,9 @@ from crawlframe.node.worker.crawl.stage import ClaimedFetch, CrawlFetch, Next, S
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.fetch.addresses import Addresses
 from crawlframe.node.worker.fetch.authors_layers import AuthorsLayers
+from crawlframe.node.worker.fetch.byte_budget import count_bytes, spare_bytes
 from crawlframe.node.worker.fetch.fetching import NO_FETCH, Way, download
-from crawlframe.node.worker.fetch.files import count_bytes, spare_bytes, take_file, take_pictures
+from crawlframe.node.worker.fetch.files import take_file, take_pictures
 from crawlframe.node.worker.fetch.permits import HostPermits, LocalPermits
 from crawlframe.node.worker.fetch.proxies import Proxying, ProxySource
 from crawlframe.node.worker.fetch.rendering import Rendering
