@@ -3,7 +3,7 @@ and follow-ups; the unique rid decides which run of a request counts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 
@@ -11,12 +11,13 @@ from django.db import OperationalError, transaction
 from django.db import connection as default_connection
 
 from crawlframe.base import faults
-from crawlframe.run.ledger import Ledger, Recorded
+from crawlframe.identity.identity import Papers
+from crawlframe.run import ledger as engine
 from crawlframe.run.outcome import Outcome
 from crawlservice.connections.watch import NoWatch, Watch
-from crawlservice.ledger.access import AccessRows
-from crawlservice.ledger.activity import ActivityRows
-from crawlservice.ledger.named_errors import named_errors
+from crawlservice.identity.papers import StoredPapers
+from crawlservice.ledger import host_stats
+from crawlservice.ledger.named_errors import named_errors, with_named_errors
 from crawlservice.ledger.pages import KeptPages
 from crawlservice.ledger.participants import participants
 from crawlservice.ledger.robots import RobotsRows
@@ -24,9 +25,37 @@ from crawlservice.ledger.rows import insert, read, recorded, recorded_now
 from crawlservice.ledger.starts import StartRows
 from crawlservice.ledger.tasks import TaskRows
 from crawlservice.pages import lookup
+from crawlservice.proxies.pool import StoredProxies
+from crawlservice.tasks.progress import log
 
 
-class DjangoLedger(Ledger):
+@with_named_errors
+class AccessRows(engine.AccessLedger):
+    """Keys, credentials and proxies of this installation, on this thread's connection."""
+
+    def __init__(self) -> None:
+        self._papers = StoredPapers()
+        self._proxies = StoredProxies()
+
+    def identity(self) -> Papers:
+        return self._papers.read()
+
+    def proxies(self) -> list[engine.StoredProxy]:
+        return self._proxies.read()
+
+
+@with_named_errors
+class ActivityRows(engine.ActivityLedger):
+    """Logs of tasks and statistics of hosts, on this thread's connection."""
+
+    def add_host_stats(self, hosts: Mapping[str, engine.HostStats]) -> None:
+        host_stats.add(hosts)
+
+    def add_log(self, lines: Sequence[engine.LogLine], lost: Mapping[int, int]) -> None:
+        log.add(lines, lost)
+
+
+class DjangoLedger(engine.Ledger):
     """The engine's Ledger on this thread's Django connection."""
 
     tasks: TaskRows
@@ -46,7 +75,7 @@ class DjangoLedger(Ledger):
     def waits(self) -> str:
         return self._watch.waits
 
-    def commit(self, outcomes: list[Outcome]) -> dict[bytes, Recorded]:
+    def commit(self, outcomes: list[Outcome]) -> dict[bytes, engine.Recorded]:
         # A request that this worker got twice counts once.
         unique = {outcome.rid: outcome for outcome in outcomes}
         batch = [outcome for outcome in outcomes if unique[outcome.rid] is outcome]
