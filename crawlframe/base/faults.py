@@ -1,4 +1,4 @@
-"""Faults: named points of the protocol where a test makes a process die, stop, fail or wait.
+"""Faults: named points of the protocol where a test makes a process die, fail or wait.
 
 They are switched on by the environment only, and cost a call of an empty function when they are
 off. ``FAULT="complete.after:3:kill"``: the third time that this process reaches the point, it is
@@ -39,7 +39,7 @@ POINTS = (
     "drain.begin", "drain.end",  # a worker completes requests in flight
     "reconcile.batch",  # records of the database are written to Redis
 )  # fmt: skip
-ACTIONS = ("kill", "stop", "error", "delay", "droplink")
+ACTIONS = ("kill", "error", "delay")
 DELAY = 1.5  # seconds
 
 
@@ -80,38 +80,25 @@ class Faults:
         self._marks = marks
         self._times: Counter[str] = Counter()
 
-    def at(
-        self,
-        point: str,
-        error: type[Exception] = OSError,
-        drop: Callable[[], object] | None = None,
-    ) -> None:
-        """Called when the process reaches this point. ``error`` is the type raised by a failure
-        here; ``drop`` breaks the connection in use."""
+    def at(self, point: str, error: type[Exception] = OSError) -> None:
+        """Called when the process reaches this point. ``error``: the type that a failure here
+        raises."""
         self._times[point] += 1
         for fault in self._faults:
             strikes = fault.point == point and fault.nth == self._times[point]
             if strikes and fault.is_first(self._marks):
-                self._strike(fault, error, drop)
+                self._strike(fault, error)
 
-    def _strike(
-        self, fault: Fault, error: type[Exception], drop: Callable[[], object] | None
-    ) -> None:
+    def _strike(self, fault: Fault, error: type[Exception]) -> None:
         if fault.action == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
-        elif fault.action == "stop":
-            os.kill(os.getpid(), signal.SIGSTOP)
         elif fault.action == "delay":
             time.sleep(DELAY)
-        elif fault.action == "droplink" and drop is not None:
-            drop()
         else:
             raise error(f"FAULT={fault.text}")
 
 
-def _nowhere(
-    point: str, error: type[Exception] = OSError, drop: Callable[[], object] | None = None
-) -> None:
+def _nowhere(point: str, error: type[Exception] = OSError) -> None:
     pass
 
 

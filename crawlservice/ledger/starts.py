@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from django.db import OperationalError, transaction
-from django.db import connection as default_connection
 
 from crawlframe.base import faults
 from crawlframe.request.request import pack_admissions, root_admission, unpack_admissions
@@ -42,7 +41,7 @@ class StartRows(StartLedger):
     def add(self, part: StartPart) -> bool:
         faults.at("start.part.before", OperationalError)
         added = _add(part)
-        faults.at("start.part.after", OperationalError, default_connection.close)
+        faults.at("start.part.after", OperationalError)
         return added
 
     def add_found(self, task: int, visit: Visit) -> None:

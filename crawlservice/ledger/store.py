@@ -83,7 +83,7 @@ class DjangoLedger(engine.Ledger):
             faults.at("commit.before", OperationalError)
             self._participants.prepare(batch)
             new = self._write(batch)
-            faults.at("commit.after", OperationalError, default_connection.close)
+            faults.at("commit.after", OperationalError)
             rows = read([outcome.rid for outcome in batch if outcome.rid not in new])
             rows |= {o.rid: recorded_now(o) for o in batch if o.rid in new}
             self._participants.after(batch, rows)

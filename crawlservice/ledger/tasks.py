@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 from django.db import OperationalError, transaction
-from django.db import connection as default_connection
 
 from crawlframe.base import faults
 from crawlframe.frontier import Counts
@@ -55,5 +54,5 @@ class TaskRows(TaskLedger):
         faults.at("finish.before", OperationalError)
         with transaction.atomic():
             ended = end(tasks, strays)
-        faults.at("finish.after", OperationalError, default_connection.close)
+        faults.at("finish.after", OperationalError)
         return ended

@@ -204,7 +204,7 @@ class Simulation:
             node = next(one for one in self.cluster.nodes if one.process is victim)
             self.cluster.later(down, node.start)
 
-    def _at(self, point: str, error: type[Exception] = OSError, drop: object = None) -> None:
+    def _at(self, point: str, error: type[Exception] = OSError) -> None:
         """In place of the product's fault points."""
         process = SYSTEM.process
         if process is None:

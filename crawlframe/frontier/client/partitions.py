@@ -87,9 +87,9 @@ class PartitionedStore:
         if guarded:
             args = (*args, self.call_log.words(partition))
         try:
-            faults.at(f"{verb}.before", ConnectionError, self._drop)
+            faults.at(f"{verb}.before", ConnectionError)
             answer = getattr(self._scripts, verb)(keys=[keys.tag], args=args)
-            faults.at(f"{verb}.after", ConnectionError, self._drop)
+            faults.at(f"{verb}.after", ConnectionError)
         except RedisClusterException as error:  # not a RedisError, although it should be
             raise ConnectionError(str(error)) from None
         except ResponseError as error:
@@ -102,9 +102,6 @@ class PartitionedStore:
         if guarded and verb not in UNCOUNTED:
             self.call_log.count(partition)
         return answer
-
-    def _drop(self) -> None:
-        self.redis.connection_pool.disconnect()
 
     def era_of(self, partition: int) -> tuple[int, str]:
         """The number and the state of the partition's era; era 0 when there is none. One that
