@@ -165,10 +165,9 @@ class Steward:
         for job in (*self._everywhere, *self._jobs):
             job.stop()
         if self._leading:
-            try:
+            self._leading = False
+            with suppress(LockError, RedisError):  # it has gone already
                 self._lock.release()
-            except (LockError, RedisError):
-                log.debug("the lock was gone already")
 
     def _still_here(self) -> None:
         """Called during a long chore, so that neither the master nor other stewards take over."""
