@@ -181,7 +181,9 @@ class Look:
             if ready(task) if ready else ended:
                 return task
             counts = self.frontier.counts(pk)
-            assert time.monotonic() < deadline, f"task {pk} is {task.state}, {counts}"
+            if time.monotonic() >= deadline:
+                why = counts and self.frontier.waits.of({pk: counts})
+                raise AssertionError(f"task {pk} is {task.state}, {counts}, waits: {why}")
             time.sleep(pause)
 
     def items(self, pk: int) -> list[Any]:

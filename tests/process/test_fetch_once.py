@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from crawlservice.models import KeptPage, PageBody, Stat
-from tests.conftest import LONGEST_WAIT, Running
+from tests.conftest import Running
 from tests.process.conftest import Look, Submit
 
 PAGES, TASKS, KILLS = 120, 5, 4
@@ -111,7 +111,6 @@ def items(look: Look, pk: int) -> list[tuple[str, str]]:
     return sorted((item["url"], item["number"]) for item in look.items(pk))
 
 
-@pytest.mark.timeout(5 * LONGEST_WAIT)
 @pytest.mark.databases("postgres")
 def test_tasks_fetch_each_page_once_though_workers_and_a_node_die(
     odd_env: dict[str, str],
@@ -137,8 +136,7 @@ def test_tasks_fetch_each_page_once_though_workers_and_a_node_die(
             chance.choice(psutil.Process(one.process.pid).children()).kill()
         again |= site.paths() - kept  # they were on their way to the store
     for pk in tasks:
-        # Permits of workers that were killed keep slots of the host until they expire.
-        task = look.wait(pk, timeout=3 * LONGEST_WAIT)
+        task = look.wait(pk)
         failed = [*look.pages(pk).values()]
         assert (task.state, task.nf, task.ne) == ("finished", PAGES + 2, 0), failed[:3]
         assert items(look, pk) == site.items()
