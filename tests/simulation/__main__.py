@@ -21,14 +21,18 @@ EACH_DEFECT = 600.0  # seconds for finding a planted defect
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=DESCRIPTION)
-    parser.add_argument("--seed", type=int, help="run this one, and print its timeline")
-    parser.add_argument("--first", type=int, default=1, help="the first of several seeds")
-    parser.add_argument("--seeds", type=int, default=0, help="how many")
-    parser.add_argument("--minutes", type=float, default=0.0, help="as many as fit")
-    parser.add_argument("--hours", type=float, default=0.0, help="as many as fit")
+    extent = parser.add_mutually_exclusive_group()
+    extent.add_argument("--seed", type=int, help="run this one, and print its timeline")
+    extent.add_argument("--seeds", type=int, default=0, help="how many")
+    extent.add_argument("--minutes", type=float, default=0.0, help="as many as fit")
+    extent.add_argument("--hours", type=float, default=0.0, help="as many as fit")
+    parser.add_argument("--first", type=int, help="the first of several seeds, 1 by default")
     parser.add_argument("--faults", type=int, default=8, help="of each seed")
-    parser.add_argument("--defects", nargs="*", metavar="NAME", help="find planted ones; all")
+    extent.add_argument("--defects", nargs="*", metavar="NAME", help="find planted ones; all")
     options = parser.parse_args(arguments)
+    if options.first is not None and (options.seed is not None or options.defects is not None):
+        parser.error("--first goes with --seeds, --minutes or --hours")
+    options.first = options.first or 1
     if options.seed is not None:
         options.first, options.seeds = options.seed, 1
     elif not options.seeds and not options.minutes and not options.hours:
@@ -45,7 +49,7 @@ def main() -> None:
 
     with bootstrap.prepared() as setup:
         if options.defects is not None:
-            code = find_defects(setup, options.defects)
+            code = find_defects(setup, options.defects, options.faults)
         else:
             code = run_seeds(setup, options)
     sys.stdout.flush()
@@ -85,20 +89,23 @@ def run_seeds(setup: Setup, options: argparse.Namespace) -> int:
     return int(totals.violations > 0)
 
 
-def find_defects(setup: Setup, names: Sequence[str]) -> int:
+def find_defects(setup: Setup, names: Sequence[str], number: int) -> int:
     from tests.simulation import campaign
     from tests.simulation.defects import DEFECTS, planted
     from tests.simulation.interpreter import real_clock
 
+    if unknown := [name for name in names if name not in DEFECTS]:
+        print(f"no such defects: {unknown}; there are: {', '.join(DEFECTS)}", file=sys.stderr)
+        return 2
     missed = []
     for name in names or DEFECTS:
         begun, found, seed = real_clock(), "", 0
         while not found and real_clock() - begun < EACH_DEFECT:
             seed += 1
             with planted(name):
-                result = campaign.attempt(setup, seed)
+                result = campaign.attempt(setup, seed, number)
             # It counts if the same seed is right without the defect.
-            if result.violations and not campaign.attempt(setup, seed).violations:
+            if result.violations and not campaign.attempt(setup, seed, number).violations:
                 found = result.violations[0].splitlines()[0][:120]
         if found:
             print(f"{name}: seed {seed}, {real_clock() - begun:.0f} s: {found}", flush=True)

@@ -60,7 +60,7 @@ def run(setup: Setup, first: int, number: int, goes_on: Callable[[int], bool]) -
     says so of how many have been run."""
     done = 0
     while goes_on(done):
-        yield Simulation(setup, first + done, number=number).run()
+        yield attempt(setup, first + done, number)
         done += 1
 
 
@@ -78,7 +78,7 @@ def shrink(setup: Setup, result: Result, say: Callable[[str], object], tries: in
                 break
             tries -= 1
             rest = faults[:start] + faults[start + size :]
-            found = attempt(setup, best.seed, rest)
+            found = attempt(setup, best.seed, faults=rest)
             if found.violations:
                 shorter = found
                 break
@@ -92,6 +92,8 @@ def shrink(setup: Setup, result: Result, say: Callable[[str], object], tries: in
     return best
 
 
-def attempt(setup: Setup, seed: int, faults: Sequence[Fault] | None = None) -> Result:
-    """One run. ``faults``: instead of the seed's own."""
-    return Simulation(setup, seed, faults=faults).run()
+def attempt(
+    setup: Setup, seed: int, number: int = 8, faults: Sequence[Fault] | None = None
+) -> Result:
+    """One run, with ``number`` faults, or ``faults`` in place of the seed's own."""
+    return Simulation(setup, seed, number=number, faults=faults).run()

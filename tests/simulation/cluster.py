@@ -3,7 +3,6 @@ end."""
 
 from __future__ import annotations
 
-import logging
 import shutil
 import traceback
 from collections.abc import Callable
@@ -33,9 +32,6 @@ from tests.simulation.redis.store import Store
 from tests.simulation.redis_link import RedisLink
 from tests.simulation.scheduler import Machine, Process, Thread
 from tests.simulation.site import SimulatedDownloader, Web
-
-log = logging.getLogger(__name__)
-
 
 T = TypeVar("T")
 

@@ -17,7 +17,6 @@ from tests.simulation.site import Web, closure, url_of
 START = "start:"  # the URL of the request that runs start
 # Reasons for which a good page may end as an error.
 FAIR = ("connection_lost", "timeout", "poison", "cancelled")
-END_WITHIN = 2.0  # seconds from the last row of a task to its end
 ENDED = (Task.State.FINISHED, Task.State.CANCELLED)
 ENDS = (Event.Kind.FINISHED, Event.Kind.FAILED, Event.Kind.CANCELLED)
 
@@ -51,13 +50,15 @@ def _rows(task: Task, expected: dict[str, SitePage], rows: dict[str, list[Page]]
         row.state != Page.State.DONE and expected[url].kind == "good"
         for row in found if url in expected
     )}  # fmt: skip
-    reachable = _reachable(expected, lost)
+    reachable = closure(next(iter(expected)), lost)
     limit = task.overrides.get("page_limit", 0)
     admitted = sum(len(found) for url, found in rows.items() if url != START)
-    limit *= frontier().store.partitions  # it holds in each of them
+    partitions = frontier().store.partitions
+    limit *= partitions  # it holds in each of them
     if limit and admitted > limit:
         yield f"task {task.pk} has {admitted} rows, its page limit is {limit}"
-    cut = task.state == Task.State.CANCELLED or limit > 0
+    full = limit > 0 and (partitions > 1 or admitted == limit)
+    cut = task.state == Task.State.CANCELLED or full
     for url in expected:
         number = len(rows.get(url, ()))
         if number > 1:
@@ -67,21 +68,6 @@ def _rows(task: Task, expected: dict[str, SitePage], rows: dict[str, list[Page]]
     for url in rows.keys() - expected.keys():
         if url != START:
             yield f"task {task.pk}: a row of {url}, which no page links to"
-
-
-def _reachable(expected: dict[str, SitePage], without: set[str]) -> set[str]:
-    """The URLs that are found if the pages ``without`` yield no links."""
-    first = next(iter(expected))
-    found, left = {first}, [first]
-    while left:
-        url = left.pop()
-        if url in without:
-            continue
-        for link in expected[url].links:
-            if link not in found:
-                found.add(link)
-                left.append(link)
-    return found
 
 
 def judge_database() -> Iterator[str]:

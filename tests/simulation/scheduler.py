@@ -100,7 +100,7 @@ class Scheduler:
         self.trace = 0  # a checksum of all steps
         self.current: Thread | None = None
         self.processes: dict[int, Process] = {}
-        self._heap: list[tuple[float, float, int, Thread, int]] = []
+        self._heap: list[tuple[float, int, Thread, int]] = []
         self._sequence = 0
         self._idents = 1000
         self._pids = 100
@@ -245,14 +245,14 @@ class Scheduler:
 
     def _push(self, when: float, thread: Thread) -> None:
         self._sequence += 1
-        heapq.heappush(self._heap, (when, 0.0, self._sequence, thread, thread.token))
+        heapq.heappush(self._heap, (when, self._sequence, thread, thread.token))
 
     def run(self, until: float) -> None:
         """Runs the threads until that time; the caller is not one of them."""
         heap = self._heap
         hub = getcurrent()
         while heap:
-            when, _, _, thread, token = heap[0]
+            when, _, thread, token = heap[0]
             if when > until:
                 break
             heapq.heappop(heap)

@@ -15,7 +15,7 @@ from crawlframe.base import faults as points
 from tests.simulation import database
 from tests.simulation.cluster import Cluster, Setup
 from tests.simulation.faults import Fault, schedule
-from tests.simulation.interpreter import SYSTEM, real_clock
+from tests.simulation.interpreter import SYSTEM
 from tests.simulation.judges import judge_database, judge_web
 from tests.simulation.node import Version
 from tests.simulation.orders import Order, drawn_orders, resume_all
@@ -32,7 +32,6 @@ class Result:
     nodes: int
     faults: Sequence[Fault]
     simulated: float = 0.0
-    wall: float = 0.0
     steps: int = 0
     crawls: int = 0
     fetches: int = 0
@@ -74,7 +73,6 @@ class Simulation:
 
     def run(self) -> Result:
         result, cluster, scheduler = self.result, self.cluster, self.cluster.scheduler
-        begun = real_clock()
         points.at = self._at
         database.DISK.hook = self._on_disk
         cluster.link.note = lambda text: self.say(f"Redis: {text}")
@@ -101,7 +99,6 @@ class Simulation:
             connections.close_all()
             root.handlers = before
             root.setLevel(level)
-            result.wall = real_clock() - begun
         return result
 
     def _go(self) -> None:
@@ -195,21 +192,18 @@ class Simulation:
         victim = self._victim(fault)
         if victim is None:
             return
-        self._end(victim, fault.value)
-
-    def _end(self, victim: Process, down: float) -> None:
         self.say(f"killed: {victim.role} {victim.pid}")
         self.cluster.scheduler.kill(victim)
         if victim.role == "supervisor":
             node = next(one for one in self.cluster.nodes if one.process is victim)
-            self.cluster.later(down, node.start)
+            self.cluster.later(fault.value, node.start)
 
     def _at(self, point: str, error: type[Exception] = OSError) -> None:
         """In place of the product's fault points."""
         process = SYSTEM.process
         if process is None:
             return
-        self.say(f"{process.role} {process.pid}: {point}", trace=True)
+        self.say(f"{process.role} {process.pid}: {point}")
         struck = None
         for armed in self._armed:
             machine = self.cluster.nodes[int(armed.fault.target.partition(" ")[0])].machine
@@ -250,7 +244,7 @@ class Simulation:
         found += judge_web(cluster.web, concurrency=2, delay=0.05, explained=explained)
         return found
 
-    def say(self, text: str, *, trace: bool = False) -> None:
+    def say(self, text: str) -> None:
         """Adds a line to the timeline."""
         self.result.timeline.append(f"{self.cluster.scheduler.now:9.4f} {text}")
 

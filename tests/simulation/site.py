@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter, defaultdict
+from collections.abc import Collection
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 from zlib import crc32
@@ -57,15 +58,15 @@ def url_of(number: int, size: int, hosts: int, seed: int) -> str:
     return f"http://h{host}.example/{number}?size={size}&hosts={hosts}&seed={seed}"
 
 
-def closure(start: str) -> dict[str, Page]:
-    """All pages that a crawl from there must end, with what they are."""
+def closure(start: str, without: Collection[str] = ()) -> dict[str, Page]:
+    """All pages that a crawl from a URL must end. ``without``: pages that yield no links."""
     found: dict[str, Page] = {}
     left = [start]
     while left:
         url = left.pop()
         if url not in found:
             found[url] = page_of(url)
-            left += found[url].links
+            left += () if url in without else found[url].links
     return found
 
 

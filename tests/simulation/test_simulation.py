@@ -51,3 +51,6 @@ def test_its_arguments() -> None:
     assert parse(["--seed", "7"]).first == 7
     assert parse([]).seeds == 20
     assert parse(["--minutes", "3"]).seeds == 0
+    for wrong in (["--seed", "7", "--minutes", "3"], ["--first", "2", "--seed", "7"]):
+        with pytest.raises(SystemExit):
+            parse(wrong)
