@@ -26,11 +26,6 @@ _FUNCTION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")  # module:func
 CACHES = ("", "on", "refresh")
 AFFINITIES = ("off", "host", "domain")
 PREFIX = "CRAWLFRAME_"  # of the environment variables
-# Settings of an earlier version, and their replacements.
-FORMER = {
-    "bot_auth_agent": "leave it out: Signature-Agent always names the URL of the keys",
-    "failed_share": 'write settings = {"failed_share": 0.5} in the spider',
-}
 POSITIVE = (
     "workers", "concurrency", "partitions", "lease", "beat", "deadline", "max_memory", "max_age",
     "transfer_memory", "max_deliveries", "commit_batch", "backlog", "start_ahead", "quiet",
@@ -109,9 +104,6 @@ class Settings:
         """Return the settings of the environment; overrides that are not None take precedence.
         Raises ConfigError."""
         env = os.environ if env is None else env
-        for name, instead in FORMER.items():
-            if (variable := PREFIX + name.upper()) in env:
-                raise ConfigError(f"{variable} is a setting of an earlier version; {instead}")
         values: dict[str, Any] = {}
         for name, kind in get_type_hints(cls).items():
             variable = PREFIX + name.upper()

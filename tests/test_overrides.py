@@ -71,7 +71,6 @@ def test_they_replace_single_settings(
         ({}, {"failed_share": float("nan")}, "failed_share is nan"),
         ({}, {"ip": {"delay": float("inf")}}, "ip.delay is inf"),
         ({}, {"ip": 3}, "ip is a table; write ip.concurrency=..., ip.delay=..."),
-        ({}, {"max_age": 3}, 'write "reuse": {"max_age": ...}, or -s reuse.max_age=...'),
         ({}, {"reuse.max_age": 3}, 'write "reuse": {"max_age": ...}'),
         ({}, {"reuse": {"maxage": 3}}, "no setting 'reuse.maxage'"),
         ({"keep": "none"}, {"reuse": 3}, "reuse needs pages that are kept; leave keep out"),

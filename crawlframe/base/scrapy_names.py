@@ -205,21 +205,6 @@ OTHER_SETTINGS = {
     "REDIRECT_ENABLED": _REDIRECTS,
 }
 
-# Settings of an earlier version, which are parts of tables now.
-FORMER = {
-    "browser_block": "browser.block",
-    "browser_failure_pictures": "browser.failure_pictures",
-    "browser_settle": "browser.settle",
-    "conditional": "reuse.conditional",
-    "ip_concurrency": "ip.concurrency",
-    "ip_delay": "ip.delay",
-    "max_age": "reuse.max_age",
-    "near_likeness": "near_duplicates.likeness",
-    "near_limit": "near_duplicates.limit",
-    "near_within": "near_duplicates.within",
-    "skip_unchanged": "reuse.skip_unchanged",
-}
-
 _META = frozenset(META)
 
 
@@ -280,8 +265,8 @@ def _misuse(name: str, known: list[str]) -> str:
         return f"{name} is Scrapy's name; write {SETTINGS[name]!r}"
     if name in OTHER_SETTINGS:
         return f"{name} is Scrapy's: {OTHER_SETTINGS[name]}"
-    table, _, part = FORMER.get(name, name).partition(".")
-    if name in FORMER or table in known:
+    table, _, part = name.partition(".")
+    if table in known:
         how = f'"{table}": {{"{part}": ...}}, or -s {table}.{part}=... for a task'
         return f"{name} is part of a table; write {how}"
     if parts := [one for one in known if one.startswith(f"{name}.")]:

@@ -120,7 +120,6 @@ WRONG = [
     ("CRAWLFRAME_LOG_LEVEL", "loud", "CRAWLFRAME_LOG_LEVEL='loud' is none of DEBUG"),
     ("CRAWLFRAME_PROXIES", "one", "CRAWLFRAME_PROXIES='one' must be a whole number"),
     ("CRAWLFRAME_KEEP_RUNS", "4000000", "must be a whole number, 0 to 36500"),
-    ("CRAWLFRAME_FAILED_SHARE", "0.5", "an earlier version; write settings = {"),
     ("DATABASE_URL", "mysql://root:secret@host/db", "DATABASE_URL='mysql://…' cannot be used"),
     ("DATABASE_URL", "nonsense", "DATABASE_URL='nonsense' cannot be used"),
     ("DATABASE_URL", "postgresql://host", "postgresql://user:password@host:5432/name"),
