@@ -209,7 +209,7 @@ def snapshot_of(result: Result, secrets: Secrets) -> dict[str, Any]:
     """Returns the parts of a result that have a value, as JSON without secrets."""
     requests = [request_to_json(request) for request in result.requests]
     for given in requests:
-        secrets.learn_request(given)
+        secrets.learn_from(secrets.request, given)
     shown = [secrets.request(given) for given in requests[:MOST_REQUESTS]]
     for given, request in zip(shown, result.requests, strict=False):
         if request.delay:

@@ -138,17 +138,16 @@ def _learn(secrets: Secrets, visit: RecordedVisit) -> None:
         response = transfer.response
         sent = getattr(response or transfer.error, "sent", None)
         if sent is not None:
-            secrets.learn_headers(sent[2])
+            secrets.learn_from(secrets.headers, sent[2])
         if response is not None:
-            secrets.learn_headers(response.headers.items())
+            secrets.learn_from(secrets.headers, response.headers.items())
             secrets.learn_received(transfer.body.decode("utf-8", "replace"))
         if isinstance(response, RenderedResponse):
             secrets.learn_received(json.dumps(msgspec.to_builtins(response.captured)))
     if visit.result is not None:
         requests += visit.result.requests  # a page may show a sent secret only later
     for request in requests:
-        secrets.learn_sent(request.url, request.body)
-        secrets.learn_request(request_to_json(request))
+        secrets.learn_from(secrets.request, request_to_json(request))
 
 
 def _add(recording: Recording, visit: RecordedVisit, secrets: Secrets) -> None:

@@ -112,13 +112,11 @@ class _Pages:
 
     def find(self, request: Request) -> Response:
         """Returns the response of a request. Raises FetchError if that was recorded."""
-        self.secrets.learn_sent(request.url, request.body)
-        self.secrets.learn_headers(request.headers.items())
-        asked = Exchange(
-            self.secrets.url(request.url),
-            request.method,
-            self.secrets.sent_body(body_to_json(request.body)),
-        )
+        secrets, body = self.secrets, body_to_json(request.body)
+        secrets.learn_from(secrets.url, request.url)
+        secrets.learn_from(secrets.sent_body, body)
+        secrets.learn_from(secrets.headers, request.headers.items())
+        asked = Exchange(secrets.url(request.url), request.method, secrets.sent_body(body))
         rendered = request.downloader == BROWSER
         found = self._find(asked, rendered)
         if found is None:

@@ -8,15 +8,16 @@ import html
 import json
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 from crawlframe.base.secret import MIN_CHARS, Secret, is_sealed, without_logins
 from crawlframe.node.worker.verdict.http_log import COOKIES, LOGINS, TELLING
 from crawlframe.recorded.values import BYTES
 
+T = TypeVar("T")
 STRIPPED = "stripped"  # stands in the place of a secret
 # Characters from which on a value with letters and digits is replaced in pages as well.
 TOKEN, PASSWORD = 12, 6
@@ -103,21 +104,29 @@ def forms_of(secret: str) -> Iterable[str]:
     return dict.fromkeys((secret, *quoted, *as_json, *escaped, marked, other))
 
 
-_PARAMETER = re.compile(r"(?<![^?&;\s])([^?&;=#\s\"'<>]+)=([^&;#\s\"'<>]*)")
-_JSON_FIELD = re.compile(r'"([^"\\]{1,100})"(\s*:\s*)"((?:[^"\\]|\\.)*)"')
-_PART = re.compile(r'(name="([^"]{1,100})"[^\r\n]*\r\n(?:[^\r\n]+\r\n)*\r\n)([^\r\n]*)')
+# Fields of URLs and forms, of JSON, and of multipart bodies.
+_PARAMETER = re.compile(
+    r"(?P<before>(?<![^?&;\s])(?P<name>[^?&;=#\s\"'<>]+)=)(?P<value>[^&;#\s\"'<>]*)"
+)
+_JSON_FIELD = re.compile(
+    r'(?P<before>"(?P<name>[^"\\]{1,100})"\s*:\s*")(?P<value>(?:[^"\\]|\\.)*)(?=")'
+)
+_PART = re.compile(
+    r'(?P<before>name="(?P<name>[^"]{1,100})"[^\r\n]*\r\n(?:[^\r\n]+\r\n)*\r\n)(?P<value>[^\r\n]*)'
+)
 _ADDRESS = re.compile(r"[A-Za-z][\w+.-]*://\S+")
 _MENTIONS = re.compile(r"token|secret|passw|jwt", re.I)
 
 
 class Secrets:
-    """The secrets of one recording. First ``learn`` of every request; then strip. ``names``: of the
+    """The secrets of one recording. First learn from every request; then strip. ``names``: of the
     stripped values."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
         self._placeholders: dict[str, str] = {}  # secret -> its placeholder
         self._forms: list[tuple[str, str]] | None = None
+        self._learns = False
 
     # -- learning ---------------------------------------------------------------------------------
 
@@ -125,6 +134,12 @@ class Secrets:
         """Replaces this text from now on, wherever it occurs."""
         if secret not in self._placeholders and STRIPPED not in secret:
             self._placeholders[secret], self._forms = placeholder, None
+
+    def learn_from(self, strip: Callable[[T], object], value: T) -> None:
+        """Learns the secrets that ``strip``, such as ``self.request``, takes out of a value."""
+        names, self.names, self._learns = self.names, set(), True
+        strip(value)
+        self.names, self._learns = names, False
 
     def learn_arguments(self, arguments: Any, name: str = "") -> Any:
         """Returns the arguments with a placeholder for each Secret, which is learned."""
@@ -145,59 +160,13 @@ class Secrets:
                 return [self.learn_arguments(one, name) for one in arguments]
         return arguments
 
-    def learn_headers(self, headers: Iterable[tuple[str, str]]) -> None:
-        """Learns the values of headers that are stripped."""
-        for name, value in headers:
-            name = name.lower()
-            if name in LOGINS:
-                login = value.rpartition(" ")[2]
-                for text in (login, *_password(login)):
-                    if len(text) >= MIN_CHARS:
-                        self.learn(text)
-            elif name in COOKIES:
-                for pair in value.split(";") if name == "cookie" else [value.partition(";")[0]]:
-                    self._learn_token(pair.partition("=")[2].strip())
-            elif TELLING.search(name):
-                self._learn_token(value)
-
-    def learn_sent(self, url: str, body: bytes | None) -> None:
-        """Learns the tokens in a URL and in a body that was sent."""
-        for text in (url, "" if body is None else body.decode("utf-8", "replace")):
-            for name, value in _fields(text):
-                if looks_secret(name, value):
-                    self._learn_word(value)
-
     def learn_received(self, text: str) -> None:
         """Learns the logins that a server hands out in JSON."""
         if not _MENTIONS.search(text):
             return
-        for name, _, value in _JSON_FIELD.findall(text):
-            if is_login(name):
-                self._learn_word(_unescaped(value))
-
-    def learn_request(self, given: Mapping[str, Any]) -> None:
-        """Learns the secrets of a request as ``request_to_json`` returns it."""
-        body = given.get("body")
-        body = b64decode(body[BYTES]) if isinstance(body, dict) else (body or "").encode()
-        self.learn_sent(given["url"], body)
-        self.learn_headers((given.get("headers") or {}).items())
-        for value in (given.get("cookies") or {}).values():
-            self._learn_token(value)
-        for part in ("cb_kwargs", "meta"):
-            self._learn_named(given.get(part))
-        for action in (given.get("options") or {}).get("actions") or ():
-            self._learn_named(action.get("text"), str(action.get("selector")))
-
-    def _learn_named(self, value: Any, name: str = "") -> None:
-        match value:
-            case dict():
-                for key, one in value.items():
-                    self._learn_named(one, str(key))
-            case list():
-                for one in value:
-                    self._learn_named(one, name)
-            case str() if looks_secret(name, value):
-                self._learn_word(value)
+        for found in _JSON_FIELD.finditer(text):
+            if is_login(found["name"]):
+                self._learn_word(_unescaped(found["value"]))
 
     def _learn_token(self, value: str) -> None:
         for text in {value, unquote(value)}:
@@ -208,6 +177,12 @@ class Secrets:
         """Learns the value of a field whose name tells, unless pages may have it by chance."""
         if is_token(value, PASSWORD) or (len(value) >= TOKEN and " " not in value):
             self.learn(value, placeholder)
+
+    def _learn_login(self, value: str) -> None:
+        login = value.rpartition(" ")[2]
+        for text in (login, *_password(login)):
+            if len(text) >= MIN_CHARS:
+                self.learn(text)
 
     # -- stripping --------------------------------------------------------------------------------
 
@@ -230,7 +205,8 @@ class Secrets:
         return value
 
     def url(self, url: str) -> str:
-        return self._fields_in(self.text(without_logins(url, "")), "parameter")
+        text = self.text(without_logins(url, ""))
+        return self._fields_in(text, "parameter", _PARAMETER, unquote_plus)
 
     def sent_body(self, body: Any) -> Any:
         """A body that is sent, as ``body_to_json`` returns it."""
@@ -263,7 +239,8 @@ class Secrets:
                 case "headers":
                     stripped[name] = dict(self.headers(value.items()))
                 case "cookies":
-                    self.names |= {f"cookie {cookie}" for cookie in value}
+                    for cookie, text in value.items():
+                        self._hide("cookie", cookie, text, self._learn_token)
                     stripped[name] = dict.fromkeys(value, STRIPPED)
                 case "options":
                     stripped[name] = self._options(value)
@@ -283,7 +260,7 @@ class Secrets:
             case list():
                 return [self._named(one, name) for one in value]
             case str() if looks_secret(name, value):
-                self._note("value", name)
+                self._hide("value", name, value)
                 return STRIPPED
         return self.value(value)
 
@@ -292,7 +269,7 @@ class Secrets:
         found = self.value(options)
         for action in found.get("actions") or ():
             if "text" in action and looks_secret(str(action.get("selector")), action["text"]):
-                self._note("action", action["selector"])
+                self._hide("action", action["selector"], action["text"])
                 action["text"] = STRIPPED
         if "proxy" in found:
             found["proxy"] = self.url(found["proxy"])
@@ -301,7 +278,8 @@ class Secrets:
     def _header(self, header: str, value: str) -> str:
         name = header.lower()
         if name in LOGINS or (TELLING.search(name) and name not in COOKIES):
-            self._note("header", header)
+            how = self._learn_login if name in LOGINS else self._learn_token
+            self._hide("header", header, value, how)
             scheme, space, _ = value.partition(" ")
             return f"{scheme} {STRIPPED}" if space and name in LOGINS else STRIPPED
         if name == "cookie":
@@ -313,38 +291,35 @@ class Secrets:
 
     def _cookie(self, text: str) -> str:
         pair, mark, attributes = text.partition(";")
-        name = pair.partition("=")[0].strip()
-        self._note("cookie", name)
+        name, _, value = pair.partition("=")
+        name = name.strip()
+        self._hide("cookie", name, value.strip(), self._learn_token)
         return f"{name}={STRIPPED}{mark}{self.text(attributes)}"
 
-    def _fields_in(self, text: str, what: str) -> str:
-        def field(found: re.Match[str]) -> str:
-            name = unquote_plus(found[1])
-            if not looks_secret(name, unquote_plus(found[2])):
-                return found[0]
-            self._note(what, name)
-            return f"{found[1]}={STRIPPED}"
-
-        return _PARAMETER.sub(field, text)
-
     def _fields_of_body(self, text: str) -> str:
-        text = _JSON_FIELD.sub(self._json_field, self._fields_in(text, "field"))
-        return _PART.sub(self._part, text)
+        text = self._fields_in(text, "field", _PARAMETER, unquote_plus)
+        text = self._fields_in(text, "field", _JSON_FIELD, _unescaped)
+        return self._fields_in(text, "field", _PART, str)
 
-    def _json_field(self, found: re.Match[str]) -> str:
-        if not looks_secret(found[1], found[3]):
-            return found[0]
-        self._note("field", found[1])
-        return f'"{found[1]}"{found[2]}"{STRIPPED}"'
+    def _fields_in(
+        self, text: str, what: str, pattern: re.Pattern[str], read: Callable[[str], str]
+    ) -> str:
+        def field(found: re.Match[str]) -> str:
+            name, value = read(found["name"]), read(found["value"])
+            if not looks_secret(name, value):
+                return found[0]
+            self._hide(what, name, value)
+            return f"{found['before']}{STRIPPED}"
 
-    def _part(self, found: re.Match[str]) -> str:
-        if not looks_secret(found[2], found[3]):
-            return found[0]
-        self._note("field", found[2])
-        return f"{found[1]}{STRIPPED}"
+        return pattern.sub(field, text)
 
-    def _note(self, what: str, name: str) -> None:
+    def _hide(
+        self, what: str, name: str, value: str, learn: Callable[[str], None] | None = None
+    ) -> None:
+        """Notes that a value is stripped, and learns it when that is asked for."""
         self.names.add(f"{what} {self.text(name)[:100]}")
+        if self._learns:
+            (learn or self._learn_word)(value)
 
     @property
     def _replaced(self) -> list[tuple[str, str]]:
@@ -356,16 +331,6 @@ class Secrets:
                     found.setdefault(form, placeholder)
             self._forms = sorted(found.items(), key=lambda one: (-len(one[0]), one[0]))
         return self._forms
-
-
-def _fields(text: str) -> Iterable[tuple[str, str]]:
-    """Names and values in a URL, a form or JSON."""
-    for name, value in _PARAMETER.findall(text):
-        yield unquote_plus(name), unquote_plus(value)
-    for name, _, value in _JSON_FIELD.findall(text):
-        yield name, _unescaped(value)
-    for _, name, value in _PART.findall(text):
-        yield name, value
 
 
 def _unescaped(value: str) -> str:

@@ -95,10 +95,10 @@ def test_secret_arguments_are_replaced_wherever_they_occur() -> None:
 def test_what_was_sent_is_found_in_what_comes_back() -> None:
     secrets = Secrets()
     login = base64.b64encode(b"ann:pass-word-9").decode()
-    secrets.learn_headers(
-        [("Authorization", f"Basic {login}"), ("Cookie", f"sid={TOKEN}; lang=en")]
-    )
-    secrets.learn_sent("https://a.example/?token=tok123", b"password=hunter2&key=books")
+    headers = [("Authorization", f"Basic {login}"), ("Cookie", f"sid={TOKEN}; lang=en")]
+    secrets.learn_from(secrets.headers, headers)
+    secrets.learn_from(secrets.url, "https://a.example/?token=tok123")
+    secrets.learn_from(secrets.sent_body, "password=hunter2&key=books")
     for text in (login, "pass-word-9", TOKEN, "tok123", "hunter2"):
         assert secrets.text(f"<{text}>") == "<stripped>", text
     for text in ("lang", "en", "books", "ann"):  # words of pages
@@ -168,7 +168,7 @@ def test_what_a_request_has_under_a_telling_name_is_found_elsewhere() -> None:
         "https://a.example/", meta={"token": "t0ken9"}, cb_kwargs={"password": ["averylongword"]},
         actions=[Fill("#password", "hunter22")],
     )  # fmt: skip
-    secrets.learn_request(request_to_json(request))
+    secrets.learn_from(secrets.request, request_to_json(request))
     for secret in ("t0ken9", "averylongword", "hunter22"):
         assert secrets.url(f"https://a.example/{secret}/x") == "https://a.example/stripped/x"
     assert secrets.request(request_to_json(request))["cb_kwargs"] == {"password": ["stripped"]}
