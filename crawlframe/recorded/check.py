@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import select
-import traceback
 from collections.abc import Callable, Iterable
 
 from crawlframe.code.registry import Registry
@@ -13,10 +12,11 @@ from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
 from crawlframe.node.master import offspring
 from crawlframe.node.messages import Checked, CheckingPage, CheckRecorded, FromChild, FromChildLine
-from crawlframe.node.worker.verdict.failures import authors_part
+from crawlframe.node.worker.verdict.failures import authors_trace
 from crawlframe.recorded.difference import differences
 from crawlframe.recorded.folder import HEAD, START, Recording, recordings_of
-from crawlframe.recorded.replay import NotReplayed, RecordingReplay, offline
+from crawlframe.recorded.isolation import offline
+from crawlframe.recorded.replay import NotReplayed, RecordingReplay
 
 PAGES = 3  # pages of a spider that are named
 LINES = 3  # differences of a page that are named
@@ -101,11 +101,7 @@ def _differences(recording: Recording, replay: RecordingReplay, name: str) -> li
         return [str(error)]
     found = differences(recording.results[name], replayed.snapshot, recording.head.ignore)
     if found and replayed.error is not None:
-        raised = replayed.error
-        lines = traceback.format_exception(
-            raised.with_traceback(authors_part(raised.__traceback__)), chain=False
-        )
-        return ["".join(lines).rstrip()]
+        return [authors_trace(replayed.error)]
     return found
 
 

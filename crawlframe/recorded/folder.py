@@ -14,10 +14,8 @@ from typing import Any
 import msgspec
 
 from crawlframe.code.package import find_package
-from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
-from crawlframe.load_spiders import load_spiders
 
 HEAD = "recording.json"
 PAGE, RESULT = ".page.json", ".result.json"
@@ -239,9 +237,3 @@ def project_of(settings: Settings) -> Path:
     if directory is None:
         return Path.cwd()
     return directory.resolve().parents[settings.spiders.count(".")]
-
-
-def load_kept(settings: Settings) -> Registry:
-    """Returns all spiders. Modules that were imported before stay as they are, so that tests and
-    recordings share them."""
-    return load_spiders(settings, keep=True)

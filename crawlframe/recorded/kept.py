@@ -3,15 +3,13 @@ caller keeps databases from being written."""
 
 from __future__ import annotations
 
-import traceback
 from typing import Any
 
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError, FetchError
-from crawlframe.node.worker.verdict.failures import authors_part
+from crawlframe.node.worker.verdict.failures import authors_trace
 from crawlframe.recorded.difference import readable, snapshot_of, snapshot_of_error
-from crawlframe.recorded.effects import without_effects
-from crawlframe.recorded.replay import offline
+from crawlframe.recorded.isolation import offline, without_effects
 from crawlframe.recorded.secrets import Secrets
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
@@ -55,8 +53,5 @@ def try_page(
         raise CrawlframeError(f"its code went to {tried[0]}, which is not done for a trial")
     if raised is None:
         return snapshot_of(result, secrets)
-    lines = traceback.format_exception(
-        raised.with_traceback(authors_part(raised.__traceback__)), chain=False
-    )
-    trace = readable(secrets.text("".join(lines).rstrip()))
+    trace = readable(secrets.text(authors_trace(raised)))
     return {**snapshot_of_error(raised, secrets), "trace": trace}

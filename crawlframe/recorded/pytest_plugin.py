@@ -5,7 +5,6 @@ its own imports wait until there is a recording."""
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,7 +106,17 @@ class _Folder:
             raise Damaged(str(error)) from None
 
 
-class BrokenRecording(pytest.Item):
+class RecordingTest(pytest.Item):
+    """A test of a recording."""
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        return str(excinfo.value)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, 0, f"{self.path.parent.name}: {self.name}"
+
+
+class BrokenRecording(RecordingTest):
     """A recording that cannot be replayed."""
 
     def __init__(self, *, problem: str, **given: Any) -> None:
@@ -117,14 +126,8 @@ class BrokenRecording(pytest.Item):
     def runtest(self) -> None:
         raise Damaged(self._problem)
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        return str(excinfo.value)
 
-    def reportinfo(self) -> tuple[Path, int, str]:
-        return self.path, 0, f"{self.path.parent.name}: {self.name}"
-
-
-class PageTest(pytest.Item):
+class PageTest(RecordingTest):
     """A page: its results equal the recorded ones."""
 
     def __init__(self, *, folder: _Folder, **given: Any) -> None:
@@ -154,24 +157,18 @@ class PageTest(pytest.Item):
         self.user_properties.append((UPDATED, f"{recording.head.spider}: {name}"))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        from crawlframe.node.worker.verdict.failures import authors_part
+        from crawlframe.node.worker.verdict.failures import authors_trace
         from crawlframe.recorded.folder import RecordingError
         from crawlframe.recorded.replay import NotReplayed
 
         error = excinfo.value
         if isinstance(error, Different | NotReplayed | RecordingError):
             return str(error)
-        lines = traceback.format_exception(
-            error.with_traceback(authors_part(error.__traceback__)), chain=False
-        )
         page = self._folder.recording.pages[self.name]
-        return f"{self.name} ({page.url}): its callback raised\n{''.join(lines).rstrip()}"
-
-    def reportinfo(self) -> tuple[Path, int, str]:
-        return self.path, 0, f"{self.path.parent.name}: {self.name}"
+        return f"{self.name} ({page.url}): its callback raised\n{authors_trace(error)}"
 
 
-class FieldsTest(pytest.Item):
+class FieldsTest(RecordingTest):
     """The items of all pages have the fields that the spider says they have."""
 
     def __init__(self, *, folder: _Folder, **given: Any) -> None:
@@ -192,12 +189,6 @@ class FieldsTest(pytest.Item):
         if found := problems(kind, pages, unfit):
             lines = "\n".join(f"  {line}" for line in found)
             raise Different(f"{kind.name}: fields are not as the spider says:\n{lines}")
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        return str(excinfo.value)
-
-    def reportinfo(self) -> tuple[Path, int, str]:
-        return self.path, 0, f"{self.path.parent.name}: {self.name}"
 
 
 class RecordedSpider:
@@ -251,12 +242,12 @@ def _spiders(config: pytest.Config) -> Registry:
     if _registry not in config.stash:
         from crawlframe.code.package import find_package
         from crawlframe.conf import Settings
-        from crawlframe.recorded.folder import load_kept
+        from crawlframe.load_spiders import load_spiders
 
         settings = Settings.from_env()
         if find_package(settings.spiders) is None:
             sys.path.insert(0, str(config.rootpath))
-        config.stash[_registry] = load_kept(settings)
+        config.stash[_registry] = load_spiders(settings, keep=True)
     return config.stash[_registry]
 
 

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import socket
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,6 +13,7 @@ from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError, FetchError
 from crawlframe.recorded.difference import snapshot_of, snapshot_of_error
 from crawlframe.recorded.folder import Exchange, RecordedPage, Recording, RecordingError
+from crawlframe.recorded.isolation import WentOut, offline
 from crawlframe.recorded.secrets import Secrets
 from crawlframe.recorded.values import body_to_json, request_of_json
 from crawlframe.request.downloader_names import BROWSER
@@ -27,11 +24,6 @@ from crawlframe.spider.spider import Spider
 from crawlframe.testing.result import Result
 from crawlframe.testing.runs import LAST, Given
 from crawlframe.testing.trial import Trial
-
-_EVENTS = ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo",
-           "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo")  # fmt: skip
-_active: list[list[str]] = []  # where attempts are noted
-_installed = False
 
 
 class NotReplayed(CrawlframeError):
@@ -172,52 +164,3 @@ def _error_of(exchange: Exchange) -> FetchError:
 
 def _placed(name: str, page: RecordedPage, words: str) -> str:
     return f"recorded page {name} ({page.url}): {words}"
-
-
-class WentOut(CrawlframeError):
-    """Code tried to reach the network while recorded pages were replayed."""
-
-
-@contextmanager
-def offline() -> Iterator[list[str]]:
-    """Refuses connections of Python's sockets and of pycurl, in all threads of the process;
-    connections to Unix sockets are allowed. Yields the list of attempts: the code that tried may
-    have caught WentOut."""
-    global _installed
-    if not _installed:  # it cannot be removed, and costs nothing while nothing is replayed
-        sys.addaudithook(_judge)
-        _installed = True
-    tried: list[str] = []
-    _active.append(tried)
-    pycurl: Any = sys.modules.get("pycurl")
-    before = getattr(pycurl, "Curl", None)
-    if pycurl is not None:
-        pycurl.Curl = _refuse_curl
-    try:
-        yield tried
-    finally:
-        _active[:] = [one for one in _active if one is not tried]
-        if pycurl is not None:
-            pycurl.Curl = before
-
-
-def _judge(event: str, arguments: tuple[Any, ...]) -> None:
-    if not _active or event not in _EVENTS:
-        return
-    if event.startswith("socket.get"):
-        _refuse(":".join(str(part) for part in arguments[:2] if part))
-    elif arguments[0].family in (socket.AF_INET, socket.AF_INET6):
-        address = arguments[1]
-        _refuse(f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address))
-
-
-def _refuse_curl(*given: Any, **named: Any) -> Any:
-    _refuse("a transfer of pycurl")
-
-
-def _refuse(where: str) -> None:
-    _active[-1].append(where)
-    raise WentOut(
-        f"{where}: recorded pages are replayed without network; fetch with a Request or with "
-        "crawler.engine.download, which are recorded"
-    )

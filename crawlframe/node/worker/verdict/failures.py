@@ -79,6 +79,12 @@ def authors_part(trace: TracebackType | None) -> TracebackType | None:
     return part
 
 
+def authors_trace(error: BaseException) -> str:
+    """The error with its traceback from the author's code on, as Python prints it."""
+    shown = error.with_traceback(authors_part(error.__traceback__))
+    return "".join(traceback.format_exception(shown, chain=False)).rstrip()
+
+
 def callback_traceback(error: BaseException) -> str:
     """The traceback from the author's code on."""
     lines = traceback.format_tb(authors_part(error.__traceback__))
