@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import os
-import socket
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -75,34 +72,17 @@ def test_ipython_comes_first_also_in_a_callback(install: Callable[..., None]) ->
     assert found.InteractiveShellEmbed.said == [("IPython", names, "inspect")]
 
 
-def test_ptpython_runs_in_the_terminal_of_another_process(install: Callable[..., None]) -> None:
-    """And if IPython cannot be imported."""
+def test_ptpython_comes_next(
+    install: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     install(IPython="raise ImportError", ptpython____init__="", ptpython__repl=PTPYTHON)
-    master, slave = os.openpty()
-    here, there = socket.socketpair()
-    names: dict[str, Any] = {"price": 3}
-    before = os.fstat(0), os.fstat(1), sys.stdin, sys.stdout, sys.stderr
-
-    def command() -> None:
-        assert here.recv(100) == b'{"lend": true}\n'
-        prompt.lend(here, (slave, slave))
-        os.write(master, b"it\n")
-
-    thread = threading.Thread(target=command)
-    thread.start()
-    assert prompt.open_distant(names, "inspect", there)
-    thread.join()
-    shown = ""
-    while "got" not in shown or not shown.endswith("\n"):
-        shown += os.read(master, 1000).decode()
-    for one in (master, slave):
-        os.close(one)
-    for line in (here, there):
-        line.close()
-    assert "inspect\r\n" in shown
-    assert "got it 3" in shown
+    monkeypatch.setattr("builtins.input", lambda prompt: "it")
+    names = {"price": 3}
+    prompt.open_prompt(names, "inspect")
+    assert capsys.readouterr().out == "inspect\ngot it 3\n"
     assert names["price"] == 5
-    assert (os.fstat(0), os.fstat(1), sys.stdin, sys.stdout, sys.stderr) == before
 
 
 def test_else_it_is_pythons_own(

@@ -6,11 +6,7 @@ from __future__ import annotations
 import asyncio
 import code
 import contextlib
-import os
-import socket
-import sys
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from typing import Any
 
 Prompt = Callable[[dict[str, Any], str], None]
@@ -27,23 +23,6 @@ def open_prompt(names: dict[str, Any], banner: str) -> None:
             prompt(names, banner)
     finally:
         asyncio._set_running_loop(loop)
-
-
-def open_distant(names: dict[str, Any], banner: str, line: socket.socket) -> bool:
-    """Opens a better prompt than Python's on the terminal that comes over ``line``, as ``lend``
-    sends it. Returns False if none is installed."""
-    if not any(find_spec(name) for name in ("IPython", "ptpython")):
-        return False
-    line.sendall(b'{"lend": true}\n')
-    _, descriptors, _, _ = socket.recv_fds(line, 1, 2)
-    with _terminal(*descriptors):  # before the import: IPython then looks for a terminal
-        open_prompt(names, banner)
-    return True
-
-
-def lend(line: socket.socket, terminal: tuple[int, int]) -> None:
-    """Sends a terminal, its input and its output, for a prompt in another process."""
-    socket.send_fds(line, [b"\0"], terminal)
 
 
 def _best_prompt() -> Prompt:
@@ -109,24 +88,3 @@ def completion(complete: Callable[[str, int], str | None]) -> Iterator[None]:
         yield
     finally:
         readline.set_completer(before)
-
-
-@contextlib.contextmanager
-def _terminal(source: int, target: int) -> Iterator[None]:
-    """A context where standard input, output and errors are these descriptors of a terminal, which
-    are closed at its end. Logs go to their former streams."""
-    kept = [os.dup(0), os.dup(1)]
-    streams = sys.stdin, sys.stdout, sys.stderr
-    for number, descriptor in enumerate((source, target)):
-        os.dup2(descriptor, number)
-        os.close(descriptor)
-    sys.stdin = os.fdopen(0, encoding="utf-8", errors="surrogateescape", closefd=False)
-    sys.stdout = sys.stderr = os.fdopen(1, "w", encoding="utf-8", errors="replace", closefd=False)
-    try:
-        yield
-    finally:
-        sys.stdout.flush()
-        sys.stdin, sys.stdout, sys.stderr = streams
-        for number, descriptor in enumerate(kept):
-            os.dup2(descriptor, number)
-            os.close(descriptor)

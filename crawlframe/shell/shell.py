@@ -21,7 +21,7 @@ from typing import Any
 from crawlframe.base.program import command
 from crawlframe.errors import SpiderError
 from crawlframe.response.response import Response
-from crawlframe.shell.prompt import completer_of, open_distant, open_prompt
+from crawlframe.shell.prompt import completer_of, open_prompt
 from crawlframe.spider.spider import Spider
 
 # The socket of the command that opens prompts for this node; internal, so without our prefix.
@@ -69,9 +69,8 @@ def stop(frame: FrameType, called: str, response: Response | None) -> None:
     if path := os.environ.get(SOCKET):
         with socket.socket(socket.AF_UNIX) as line:
             line.connect(path)
-            if not open_distant(names, banner, line):
-                with contextlib.suppress(SystemExit):  # exit() leaves the prompt, not the crawl
-                    _Distant(names, line).interact(banner, exitmsg="")
+            with contextlib.suppress(SystemExit):  # exit() leaves the prompt, not the crawl
+                _Distant(names, line).interact(banner, exitmsg="")
     elif _here:
         open_prompt(names, banner)
     else:

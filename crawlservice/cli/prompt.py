@@ -8,15 +8,14 @@ import shutil
 import socket
 import sys
 import tempfile
-import termios
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from crawlframe.code.package import find_package
 from crawlframe.code.registry import Registry
-from crawlframe.shell.prompt import completion, lend
+from crawlframe.shell.prompt import completion
 from crawlframe.shell.shell import SOCKET
 from crawlservice.cli.terminal import plain
 
@@ -26,18 +25,15 @@ DAY = 86_400  # seconds: a prompt has no hurry
 
 class PromptServer:
     """Listens on a socket in a directory that only this user can enter. ``ask`` reads a line from
-    the terminal, ``write`` writes to it; ``terminal`` are the descriptors of its input and output,
-    for a worker that has a better prompt."""
+    the terminal, ``write`` writes to it."""
 
     def __init__(
         self,
         ask: Callable[[str], str] = input,
         write: Callable[[str], object] = sys.stdout.write,
-        terminal: tuple[int, int] = (0, 1),
     ) -> None:
         self._ask = ask
         self._write = write
-        self._terminal = terminal
         self._place = Path(tempfile.mkdtemp(prefix="crawlframe-"))
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(str(self._place / "prompt"))
@@ -79,17 +75,6 @@ class PromptServer:
                     case {"ask": str(prompt)}:
                         with completion(completed):
                             _send(line, self._answer(prompt))
-                    case {"lend": True}:
-                        self._lend(line, heard)
-
-    def _lend(self, line: socket.socket, heard: TextIO) -> None:
-        """Waits while a prompt in the worker has the terminal, and leaves that as it was."""
-        before = termios.tcgetattr(self._terminal[0])
-        try:
-            lend(line, self._terminal)
-            heard.read()
-        finally:
-            termios.tcsetattr(self._terminal[0], termios.TCSADRAIN, before)
 
     def _answer(self, prompt: str) -> dict[str, object]:
         try:

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import stat
-import termios
-import threading
-import tty
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -68,32 +63,6 @@ def test_the_tab_key_asks_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
         {"line": "response None"},
     ]  # fmt: skip
     assert readline.get_completer() == before
-
-
-def test_a_terminal_is_lent_and_left_as_it_was(pty: int) -> None:
-    """For a prompt of the worker, which may die with the terminal in its own mode."""
-    before = termios.tcgetattr(pty)
-    with PromptServer(input, str, (pty, pty)) as server, socket.socket(socket.AF_UNIX) as line:
-        line.connect(server.environment[SOCKET])
-        line.sendall(b'{"lend": true}\n')
-        serving = threading.Thread(target=server.serve)
-        serving.start()
-        _, lent, _, _ = socket.recv_fds(line, 1, 2)
-        assert [os.ttyname(one) for one in lent] == [os.ttyname(pty)] * 2
-        tty.setraw(lent[0])
-        for one in lent:
-            os.close(one)
-        line.shutdown(socket.SHUT_RDWR)
-        serving.join(10)
-    assert termios.tcgetattr(pty) == before
-
-
-@pytest.fixture
-def pty() -> Iterator[int]:
-    master, slave = os.openpty()
-    yield slave
-    os.close(slave)
-    os.close(master)
 
 
 @pytest.mark.parametrize(
