@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from crawlframe.code.registry import Registry
-from crawlframe.code.sources import SpiderSource
+from crawlframe.code.registry import Registry, SpiderSource
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
 from crawlframe.recipes.files import RecipeFiles

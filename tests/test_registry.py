@@ -19,7 +19,6 @@ import pytest
 from crawlframe.code.package import find_package
 from crawlframe.code.registry import Registry
 from crawlframe.code.source import FRAMEWORK, SourceFinder
-from crawlframe.code.sources import Finder
 from crawlframe.errors import UnknownSpider
 from crawlframe.spider.spider import Spider
 
@@ -488,14 +487,14 @@ class TextFiles:
     def __init__(self, outside: Path) -> None:
         self._outside = outside
 
-    def find(self, finder: Finder) -> Iterator[type[Spider]]:
-        for path in sorted(finder.directory.glob("*.txt")):
-            kind = finder.attempt(path.name, path, partial(self._make, finder, path))
+    def find(self, registry: Registry) -> Iterator[type[Spider]]:
+        for path in sorted(registry.directory.glob("*.txt")):
+            kind = registry.attempt(path.name, path, partial(self._make, registry, path))
             if kind is not None:
                 yield kind
 
-    def _make(self, finder: Finder, path: Path) -> type[Spider]:
-        words = finder.read(path).decode()
+    def _make(self, registry: Registry, path: Path) -> type[Spider]:
+        words = registry.read(path).decode()
         if words == "bad":
             raise ValueError("bad words")
         more = {"name": path.stem, "__doc__": words, "__module__": path.name, "__file__": path}

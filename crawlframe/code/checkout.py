@@ -79,10 +79,7 @@ class Checkout:
 
     def revision(self) -> str:
         """The commit that is checked out, 40 hex digits; "" before the first commit."""
-        try:
-            return self.git("rev-parse", "--verify", "--quiet", "HEAD").strip()
-        except GitError:
-            return ""
+        return self.resolve("HEAD")
 
     def resolve(self, name: str) -> str:
         """The commit, 40 hex digits, that a revision, branch or tag names; "" when there is none,

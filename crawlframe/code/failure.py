@@ -21,7 +21,7 @@ OUR_FRAMES = (
     "<frozen importlib",
     importlib.__file__,
     source.__file__,
-    *(str(Path(__file__).with_name(name)) for name in ("registry.py", "sources.py")),
+    str(Path(__file__).with_name("registry.py")),
 )
 
 

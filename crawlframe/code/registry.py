@@ -16,18 +16,34 @@ from os import PathLike
 from os.path import normpath
 from pathlib import Path
 from types import ModuleType
+from typing import Protocol
 
 from crawlframe.base.program import command
 from crawlframe.base.scrapy_names import INHERITS, is_scrapy_spider
 from crawlframe.code.failure import ENGINE, describe_failure, standing_in
 from crawlframe.code.package import find_package
-from crawlframe.code.source import Bytecode, LoadTimeout, SourceFinder, within
-from crawlframe.code.sources import Result, SpiderSource
+from crawlframe.code.source import Bytecode, LoadTimeout, Result, SourceFinder, within
 from crawlframe.code.version import files
 from crawlframe.errors import SpiderError, UnknownSpider, did_you_mean
 from crawlframe.spider.spider import Spider, SpiderInfo, describe
 
 SPIDER_NAME = re.compile(r"[\w.-]{1,100}")
+
+
+class SpiderSource(Protocol):
+    """A kind of spiders that is loaded with each version of the code, and reloaded like modules.
+
+    Its classes have a ``__module__`` that is the name under which they are refused when one of them
+    breaks the contract. A class that is not in a module of this name says where it is in the class
+    attribute ``__file__``."""
+
+    def find(self, registry: Registry) -> Iterable[type[Spider]]:
+        """Yields the spider classes that load. One that does not is passed to ``registry``, so that
+        the others still load."""
+
+    def files(self) -> Iterable[Path]:
+        """The files and directories outside the spiders package that are watched, also missing
+        ones. Called after ``find``."""
 
 
 class Registry:
@@ -151,12 +167,18 @@ class Registry:
     # -- for sources ------------------------------------------------------------------------------
 
     def own(self, tree: Path) -> None:
+        """Declares that the modules below a directory are the author's: they are compiled from the
+        files on disk now, and belong to the code that is watched."""
         self._finder.trees.add(str(tree))
 
     def read(self, path: Path) -> bytes:
+        """The contents of a file that belongs to the code. Raises OSError."""
         return self._finder.read(path)
 
     def attempt(self, name: str, path: Path, load: Callable[[], Result]) -> Result | None:
+        """Returns the result of ``load``, within the time limit of an import. None when it raises,
+        or may not be called because it killed a process before: ``name`` is broken then, and
+        ``path`` is named if the error does not say where it was."""
         refused = self._finder.refused
         if name in refused:
             self.refuse(name, refused[name])
@@ -175,6 +197,7 @@ class Registry:
             return None
 
     def refuse(self, name: str, problem: str) -> None:
+        """Records that ``name`` does not load. ``problem`` starts with file and line."""
         # File names that are not valid text have surrogates, which cannot be sent anywhere.
         name, problem = (
             words.encode("utf-8", "backslashreplace").decode() for words in (name, problem)

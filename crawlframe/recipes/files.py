@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-from crawlframe.code.sources import Finder
+from crawlframe.code.registry import Registry
 from crawlframe.code.version import files
 from crawlframe.errors import SpiderError
 from crawlframe.recipes.reading import from_text
@@ -20,11 +20,11 @@ class RecipeFiles:
     """A file with neither start_urls, fields nor rules is something else, such as data of another
     spider."""
 
-    def find(self, finder: Finder) -> Iterator[type[Spider]]:
-        for path in files(finder.directory):
+    def find(self, registry: Registry) -> Iterator[type[Spider]]:
+        for path in files(registry.directory):
             if path.suffix in KINDS:
-                module = str(path.relative_to(finder.directory.parent))
-                spider = finder.attempt(module, path, partial(_load, finder, module, path))
+                module = str(path.relative_to(registry.directory.parent))
+                spider = registry.attempt(module, path, partial(_load, registry, module, path))
                 if spider is not None:
                     yield spider
 
@@ -32,16 +32,16 @@ class RecipeFiles:
         return ()  # files of the package are watched already
 
 
-def _load(finder: Finder, module: str, path: Path) -> type[RecipeSpider] | None:
+def _load(registry: Registry, module: str, path: Path) -> type[RecipeSpider] | None:
     try:
-        text = finder.read(path).decode()
+        text = registry.read(path).decode()
     except UnicodeDecodeError as error:
         if path.suffix == ".toml":
-            finder.refuse(module, f"{path}:1: not UTF-8: {error}; save it as UTF-8")
+            registry.refuse(module, f"{path}:1: not UTF-8: {error}; save it as UTF-8")
         return None
     try:
         recipe = from_text(text, KINDS[path.suffix], str(path), path.stem)
     except SpiderError as error:
-        finder.refuse(module, str(error))
+        registry.refuse(module, str(error))
         return None
     return None if recipe is None else spider_of(recipe, module, path)

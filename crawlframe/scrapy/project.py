@@ -20,7 +20,6 @@ from scrapy.settings import Settings
 from scrapy.utils.spider import iter_spider_classes
 
 from crawlframe.code.registry import Registry
-from crawlframe.code.sources import Finder
 from crawlframe.code.version import files
 from crawlframe.errors import ConfigError
 from crawlframe.scrapy import components
@@ -40,33 +39,33 @@ class ScrapyProject:
         """The watched files: the modules of the project, and its scrapy.cfg."""
         return [self.root / CONFIG, *self._packages()]
 
-    def find(self, finder: Finder) -> Iterator[type[PortedSpider]]:
+    def find(self, registry: Registry) -> Iterator[type[PortedSpider]]:
         """Yields a class of ours for each spider of the project."""
         config = self.root / CONFIG
-        finder.own(self.root)
+        registry.own(self.root)
         sys.path[:] = [str(self.root), *(place for place in sys.path if place != str(self.root))]
         importlib.invalidate_caches()
-        settings = finder.attempt(CONFIG, config, partial(self._settings, finder))
+        settings = registry.attempt(CONFIG, config, partial(self._settings, registry))
         if settings is None:
             return
         seen: set[type] = set()
-        for name, path in self._modules(settings.getlist("SPIDER_MODULES"), finder):
-            module = finder.attempt(name, path, partial(importlib.import_module, name))
+        for name, path in self._modules(settings.getlist("SPIDER_MODULES"), registry):
+            module = registry.attempt(name, path, partial(importlib.import_module, name))
             if module is None:
                 continue
             for kind in iter_spider_classes(module):
                 if kind not in seen:
                     seen.add(kind)
-                    made = finder.attempt(name, path, partial(ported, kind, settings))
+                    made = registry.attempt(name, path, partial(ported, kind, settings))
                     if made is not None:
                         yield made
 
-    def _settings(self, finder: Finder) -> Settings:
+    def _settings(self, registry: Registry) -> Settings:
         """The settings of the module that scrapy.cfg names. Raises ConfigError."""
         config = ConfigParser()
         path = self.root / CONFIG
         try:
-            config.read_string(finder.read(path).decode())
+            config.read_string(registry.read(path).decode())
         except (OSError, UnicodeDecodeError, ConfigParserError) as error:
             raise ConfigError(
                 f"{path} cannot be read: {error}; CRAWLFRAME_SCRAPY names the directory of a "
@@ -85,13 +84,13 @@ class ScrapyProject:
         components.load(settings)
         return settings
 
-    def _modules(self, names: Iterable[str], finder: Finder) -> Iterator[tuple[str, Path]]:
+    def _modules(self, names: Iterable[str], registry: Registry) -> Iterator[tuple[str, Path]]:
         """Names and files of all modules in packages, modules of the packages first."""
         for name in dict.fromkeys(names):
             package, _, last = name.rpartition(".")
             places = [Path(place) for place in sys.path]
             if package:
-                parent = finder.attempt(
+                parent = registry.attempt(
                     package, self.root / CONFIG, partial(importlib.import_module, package)
                 )
                 if parent is None:
@@ -103,7 +102,7 @@ class ScrapyProject:
                 continue
             directory = next((p / last for p in places if (p / last).is_dir()), None)
             if directory is None:
-                finder.refuse(name, f"{self.root / CONFIG}:1: SPIDER_MODULES names {name}, which "
+                registry.refuse(name, f"{self.root / CONFIG}:1: SPIDER_MODULES names {name}, which "
                                     "does not exist")  # fmt: skip
                 continue
             for path in files(directory):
