@@ -6,7 +6,6 @@ from typing import Any
 
 from crawlframe.errors import SpiderError
 from crawlframe.response.response import Response
-from crawlframe.spiders.request_parameter import whole_number
 
 
 class JMESPath:
@@ -53,6 +52,16 @@ class JMESPath:
 
     def __str__(self) -> str:
         return repr(self._expression)
+
+
+def whole_number(value: Any) -> int | None:
+    """The number that JSON or a text has, None if it is none."""
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    exact = isinstance(value, str) or (number == value and value is not True and value is not False)
+    return number if exact else None
 
 
 def _names(node: Any) -> list[str]:

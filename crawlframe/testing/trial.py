@@ -37,7 +37,7 @@ from crawlframe.run.link_filters import Sieve
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.spider.spider import Spider, build, describe
 from crawlframe.spider.task_info import Summary
-from crawlframe.spiders.access_token import AccessToken
+from crawlframe.spiders.json_api import AccessToken
 from crawlframe.testing.result import Result
 
 RUNNING = TaskView("running", 0)
