@@ -31,19 +31,14 @@ class ScrapyCallbacks:
         self._engine: Any = crawler.engine
         self._translator = translator
         middlewares = components.made(crawler, components.SPIDER)
-        self._inputs = [*self._methods(middlewares, "process_spider_input")]
-        self._starts = [*self._methods(middlewares[::-1], "process_start")]
-        self._old_starts = [*self._methods(middlewares[::-1], "process_start_requests")]
-        self._layers = [_Layer(one, self._spider) for one in middlewares[::-1]]
+        inner = middlewares[::-1]
+        # Scrapy's own only look at requests that a response led to.
+        authors = [one for one in inner if not type(one).__module__.startswith("scrapy.")]
+        self._inputs = components.methods(middlewares, "process_spider_input", self._spider)
+        self._starts = components.methods(authors, "process_start", self._spider)
+        self._old_starts = components.methods(inner, "process_start_requests", self._spider)
+        self._layers = [_Layer(one, self._spider) for one in inner]
         self._layers = [one for one in self._layers if one.output or one.exception]
-
-    def _methods(self, middlewares: list[Any], name: str) -> Iterator[Callable[..., Any]]:
-        for one in middlewares:
-            if type(one).__module__.startswith("scrapy.") and name == "process_start":
-                continue  # Scrapy's own only look at requests that a response led to
-            function = components.method(one, name, self._spider)
-            if function is not None:
-                yield function
 
     def begin(self) -> Any:
         """The results of the spider's ``start``, or of the older ``start_requests``."""

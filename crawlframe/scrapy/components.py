@@ -75,6 +75,11 @@ def method(component: Any, name: str, spider: Any) -> Callable[..., Any] | None:
     return with_spider
 
 
+def methods(listed: list[Any], name: str, spider: Any) -> list[Callable[..., Any]]:
+    """The method of each component that has it."""
+    return [found for one in listed if (found := method(one, name, spider)) is not None]
+
+
 def waits(component: Any, name: str) -> bool:
     """Whether a method is a coroutine or an async generator."""
     function = getattr(component, name, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -39,9 +39,9 @@ class Downloads:
         self._spider = spider = crawler.spider
         self._translator = translator
         listed = components.made(crawler, components.DOWNLOADER)
-        self._requests = [*_methods(listed, "process_request", spider)]
-        self._responses = [*_methods(listed[::-1], "process_response", spider)]
-        self._exceptions = [*_methods(listed[::-1], "process_exception", spider)]
+        self._requests = components.methods(listed, "process_request", spider)
+        self._responses = components.methods(listed[::-1], "process_response", spider)
+        self._exceptions = components.methods(listed[::-1], "process_exception", spider)
         self._auth, self._auth_domain = _login_of(crawler)
 
     async def fetch(self, request: Request, call_next: CallNext) -> Response:
@@ -144,13 +144,6 @@ def _login_of(crawler: PortedCrawler) -> tuple[bytes, str | None]:
                 "HTTPAUTH_DOMAIN must be set for HTTPAUTH_USER; None means all domains"
             )
     return (basic_auth_header(user, password) if user or password else b""), domain
-
-
-def _methods(listed: list[Any], name: str, spider: Any) -> Iterator[Callable[..., Any]]:
-    for one in listed:
-        function = components.method(one, name, spider)
-        if function is not None:
-            yield function
 
 
 # Spiders check for the names of Twisted, which Scrapy raised before it had names of its own.

@@ -8,7 +8,7 @@ import logging
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from itemadapter import ItemAdapter
 from scrapy import Request as ScrapyRequest
@@ -262,16 +262,6 @@ def _reason_of(summary: Summary) -> str:
     return summary.reason if summary.outcome == "finished" and summary.reason else "finished"
 
 
-class PipelineStep(NamedTuple):
-    """``process_item`` of one pipeline."""
-
-    name: str
-    process: Callable[..., Any]
-
-
-_NOTHING = PipelineStep("", lambda item: item)
-
-
 class Items:
     """The way of an item before it is stored: each pipeline in order, then the signals."""
 
@@ -279,11 +269,11 @@ class Items:
         self._crawler = crawler
         self._spider = crawler.spider
         self.components = components.made(crawler, components.PIPELINES)
-        self._steps: list[PipelineStep] = []
-        for one in self.components:
-            process = components.method(one, "process_item", self._spider)
-            if process is not None:
-                self._steps.append(PipelineStep(type(one).__name__, process))
+        self._steps = [
+            (type(one).__name__, process)
+            for one in self.components
+            if (process := components.method(one, "process_item", self._spider)) is not None
+        ]
         if any(components.waits(one, "process_item") for one in self.components):
             self.process_item = self._process_async
         else:
@@ -291,39 +281,40 @@ class Items:
 
     async def open_all(self) -> None:
         """Calls ``open_spider`` of each pipeline."""
-        await self._each("open_spider", self.components)
+        for function in components.methods(self.components, "open_spider", self._spider):
+            await ensure_awaitable(function())
 
     async def close_all(self) -> None:
         """Calls ``close_spider`` of each pipeline, the last first."""
-        await self._each("close_spider", self.components[::-1])
-
-    async def _each(self, name: str, pipelines: list[Any]) -> None:
-        for one in pipelines:
-            function = components.method(one, name, self._spider)
-            if function is not None:
-                await ensure_awaitable(function())
+        for function in components.methods(self.components[::-1], "close_spider", self._spider):
+            await ensure_awaitable(function())
 
     def _process(self, item: Any, response: Response | None) -> Any:
-        step = _NOTHING
+        """As ``_process_async``, if no pipeline is a coroutine; one may return a Deferred that has
+        fired."""
+        running = self._process_async(item, response)
         try:
-            for step in self._steps:
-                item = step.process(item)
-                if isinstance(item, Deferred):
-                    item = _result(item)
-        except Exception as error:
-            raise self._ended(error, item, step.name, response) from error
-        return self._scraped(item, step.name, response)
+            running.send(None)
+            return running.throw(
+                SpiderError(
+                    "a pipeline returned a Deferred that waits for Twisted's reactor, which does "
+                    "not run here; write async def process_item"
+                )
+            )
+        except StopIteration as end:
+            return end.value
 
     async def _process_async(self, item: Any, response: Response | None) -> Any:
-        step = _NOTHING
+        name = ""
         try:
-            for step in self._steps:
-                item = step.process(item)
+            for step, process in self._steps:
+                name = step
+                item = process(item)
                 if inspect.isawaitable(item) or isinstance(item, Deferred):
                     item = await ensure_awaitable(item)
         except Exception as error:
-            raise self._ended(error, item, step.name, response) from error
-        return self._scraped(item, step.name, response)
+            raise self._ended(error, item, name, response) from error
+        return self._scraped(item, name, response)
 
     def _scraped(self, item: Any, name: str, response: Response | None) -> Any:
         if item is None:
@@ -368,20 +359,3 @@ def _decoded(value: Any) -> Any:
         return value.decode() if isinstance(value, bytes) else value
     except UnicodeDecodeError:
         return value
-
-
-def _result(deferred: Deferred[Any]) -> Any:
-    """The result of a Deferred that has fired. Raises its error, and SpiderError for one that waits
-    for a reactor, which does not run here."""
-    if not deferred.called:
-        deferred.cancel()
-        raise SpiderError(
-            "a pipeline returned a Deferred that waits for Twisted's reactor, which does not run "
-            "here; write async def process_item"
-        )
-    outcome: list[Any] = []
-    deferred.addBoth(outcome.append)
-    failure = getattr(outcome[0], "raiseException", None)
-    if failure is not None:
-        failure()
-    return outcome[0]
