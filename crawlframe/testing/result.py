@@ -58,16 +58,8 @@ class Result:
         return cls(
             items=[loads(item) for item in outcome.results.items],
             requests=requests,
-            dropped={
-                name.removeprefix(DROPPED): number
-                for name, number in counters.items()
-                if name.startswith(DROPPED)
-            },
-            unfollowed={
-                name.removeprefix(UNFOLLOWED): number
-                for name, number in counters.items()
-                if name.startswith(UNFOLLOWED)
-            },
+            dropped=_below(DROPPED, counters),
+            unfollowed=_below(UNFOLLOWED, counters),
             proxies=outcome.results.proxies or [],
             stats={
                 name: number
@@ -81,3 +73,12 @@ class Result:
             detail=outcome.detail,
             delay=outcome.delay / 1000,
         )
+
+
+def _below(prefix: str, counters: dict[str, int]) -> dict[str, int]:
+    """The counters whose names start with this, without it."""
+    return {
+        name.removeprefix(prefix): number
+        for name, number in counters.items()
+        if name.startswith(prefix)
+    }

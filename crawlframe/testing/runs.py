@@ -7,6 +7,7 @@ import copy
 import hashlib
 import inspect
 from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from io import BytesIO
 from typing import Any, BinaryIO, Literal
 
@@ -64,7 +65,8 @@ def run(
     Response that redirects, without its target's Response; and RuntimeError in an event loop: use
     ``await asyncio.to_thread(run, ...)`` there."""
     __tracebackhide__ = True  # in pytest
-    _refuse_event_loop()
+    if asyncio._get_running_loop() is not None:
+        raise RuntimeError("run was called in an event loop; use await asyncio.to_thread(run, ...)")
     request, download = _input(got, callback, download)
     given = Given(download, knows_targets=not isinstance(got, Response))
     trial = Trial(
@@ -124,19 +126,20 @@ def _input(
     for inputs that do not fit together."""
     __tracebackhide__ = True
     match got:
+        case Response() | FetchError() if download is not None:
+            kind = "Response" if isinstance(got, Response) else "FetchError"
+            raise TypeError(f"run: give a {kind} or download, not both")
         case Response():
-            download = _returning(got, download)
-            return _calling(callback, got.request), download
+            return _calling(callback, got.request), lambda request: got
+        case Request() if download is None:
+            raise TypeError("run: for a Request, give download, a function from it to Response")
         case Request():
-            if download is None:
-                raise TypeError("run: for a Request, give download, a function from it to Response")
             return _calling(callback, got), download
         case FetchError():
-            download = _raising(got, download)
-            return _failed(got, callback), download
+            return _failed(got, callback), partial(_fail, got)
+        case Summary() | None if callback is not None or download is not None:
+            raise TypeError("run: start and closed take neither callback nor download")
         case Summary() | None:
-            if callback is not None or download is not None:
-                raise TypeError("run: start and closed take neither callback nor download")
             return got, None
     raise TypeError(
         f"run: {got!r:.80} is no Response, Request, FetchError or Summary; without one of "
@@ -148,20 +151,8 @@ def _calling(callback: Callback | None, request: Request) -> Request:
     return request if callback is None else request.replace(callback=_name(callback))
 
 
-def _returning(response: Response, download: Download | None) -> Download:
-    if download is not None:
-        raise TypeError("run: give a Response or download, not both")
-    return lambda request: response
-
-
-def _raising(error: FetchError, download: Download | None) -> Download:
-    if download is not None:
-        raise TypeError("run: give a FetchError or download, not both")
-
-    def fail(request: Request) -> Response:
-        raise error
-
-    return fail
+def _fail(error: FetchError, request: Request) -> Response:
+    raise error
 
 
 def _failed(error: FetchError, errback: Callback | None) -> Request:
@@ -177,15 +168,6 @@ def _failed(error: FetchError, errback: Callback | None) -> Request:
 def _name(callback: Callback) -> str:
     """Returns the name of a method of an object, or of a class."""
     return callback if isinstance(callback, str) else getattr(callback, "__name__", repr(callback))
-
-
-def _refuse_event_loop() -> None:
-    __tracebackhide__ = True
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise RuntimeError("run was called in an event loop; use await asyncio.to_thread(run, ...)")
 
 
 class Memory:
