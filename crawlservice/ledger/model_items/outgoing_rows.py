@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 from uuid import UUID
@@ -39,29 +39,28 @@ def other_database(model: type[Model]) -> str:
     return "" if alias == connection.alias else alias
 
 
-def pack(rows: Sequence[ModelRow]) -> RowDelivery:
-    """``rows``: all items of one page for one other database. Raises RowRefused for items that
-    cannot be delivered."""
+def pack_all(rows: Iterable[ModelRow]) -> list[RowDelivery]:
+    """Deliveries of rows, one for each page and database. Raises RowRefused for items that cannot
+    be delivered."""
+    groups: dict[tuple[bytes, str], list[ModelRow]] = defaultdict(list)
+    for row in rows:
+        assert row.outcome is not None
+        groups[row.outcome.rid, other_database(row.instance.__class__)].append(row)
+    return [_delivery(database, group) for (_, database), group in groups.items()]
+
+
+def _delivery(database: str, rows: list[ModelRow]) -> RowDelivery:
     outcome = rows[0].outcome
     assert outcome is not None
     places = {id(row.instance): place for place, row in enumerate(rows)}
     return RowDelivery(
-        database=other_database(rows[0].instance.__class__),
+        database=database,
         rows=[_packed(row, places) for row in rows],
         size=sum(map(len, outcome.results.items)),
         task=outcome.task,
         page=UUID(bytes=outcome.rid),
         version=outcome.version[:VERSION],
     )
-
-
-def pack_all(rows: Iterable[ModelRow]) -> list[RowDelivery]:
-    """Deliveries of rows, one for each page and database. Raises RowRefused."""
-    groups: dict[tuple[bytes, str], list[ModelRow]] = defaultdict(list)
-    for row in rows:
-        assert row.outcome is not None
-        groups[row.outcome.rid, other_database(row.instance.__class__)].append(row)
-    return [pack(group) for group in groups.values()]
 
 
 def _packed(row: ModelRow, places: dict[int, int]) -> dict[str, Any]:
@@ -90,15 +89,8 @@ def _packed(row: ModelRow, places: dict[int, int]) -> dict[str, Any]:
             if other is not None:
                 setattr(instance, field.name, other)  # takes over its primary key
             _add(values, field, instance, upsert.on)
-    on, newest, update, _history = upsert.rule
-    return {
-        "model": label,
-        "on": on,
-        "newest": newest,
-        "update": update,
-        "values": values,
-        "links": links,
-    }
+    rule = {"on": upsert.on, "newest": upsert.newest, "update": upsert.update}
+    return {"model": label, **rule, "values": values, "links": links}
 
 
 def _add(values: dict[str, Any], field: Any, instance: Any, on: Iterable[str]) -> None:
@@ -116,7 +108,8 @@ def _add(values: dict[str, Any], field: Any, instance: Any, on: Iterable[str]) -
     except Exception as error:  # a field of the author's may raise anything
         raise RowRefused(f"{name}: {reason_of(error)}") from None
     # Values that the table would refuse are refused here, where they end the page.
-    if value is None and not field.null and not _made_there(field):
+    made_there = getattr(field, "auto_now", False) or getattr(field, "auto_now_add", False)
+    if value is None and not field.null and not made_there:
         raise RowRefused(f"{name}: it has no value")
     if value is None and field.name in on:
         raise RowRefused(f"{name}: it is part of the key, and has no value")
@@ -130,21 +123,18 @@ def _add(values: dict[str, Any], field: Any, instance: Any, on: Iterable[str]) -
 
 def _beyond(field: Any, value: Any) -> str:
     """Why a number is too large for its column; "" if it is not."""
+    if value is None:
+        return ""
     low = high = None
-    if value is not None and isinstance(field, DecimalField):
+    if isinstance(field, DecimalField):
         high = 10 ** (field.max_digits - field.decimal_places)
         low = -high
-    elif value is not None and isinstance(field, IntegerField):
+    elif isinstance(field, IntegerField):
         there = connections[router.db_for_write(field.model)]
         low, high = there.ops.integer_field_range(field.get_internal_type())
-    if (low is not None and value < low) or (high is not None and value > high):
-        return f"{value} is beyond the range of its column, {low} to {high}"
-    return ""
-
-
-def _made_there(field: Any) -> bool:
-    """Whether saving gives it a value."""
-    return getattr(field, "auto_now", False) or getattr(field, "auto_now_add", False)
+    if (low is None or low <= value) and (high is None or value <= high):
+        return ""
+    return f"{value} is beyond the range of its column, {low} to {high}"
 
 
 def _json(field: Any, value: Any, instance: Any) -> Any:

@@ -36,9 +36,7 @@ KEEP = (
     f"INSERT INTO {ReplacedItem._meta.db_table} ({COPIED}, replaced_by)"
     f" SELECT {COPIED}, %s FROM {Item._meta.db_table} WHERE rid IN ({{rids}})"
 )
-PAGE = (
-    "rid", "task_id", "state", "reason", "items", "version",
-)  # fmt: skip
+PAGE = ("rid", "task_id", "state", "reason", "items", "version")
 REPAIRED = ("state", "reason", "detail", "error_group", "exchange", "request", "items", "version")
 
 
@@ -99,12 +97,7 @@ class Replacements(Participant):
     def write(self, outcomes: list[Outcome]) -> None:
         rows: list[ParsedPage] = []
         for dry_run in (False, True):
-            same = [
-                o
-                for o in outcomes
-                if o.results.source is not None and o.results.source.dry_run is dry_run
-            ]
-            for some in _apart(same):
+            for some in _apart([o for o in outcomes if _source(o).dry_run is dry_run]):
                 rows += _replaced(some, dry_run)
         ParsedPage.objects.bulk_create(
             rows,
@@ -121,15 +114,14 @@ def _apart(outcomes: list[Outcome]) -> Iterable[list[Outcome]]:
     """Outcomes in groups with one for each request: two tasks may parse a page at once, and the
     second has to find the rows of the first."""
     while outcomes:
-        first = {
-            o.results.source.rid: o for o in reversed(outcomes) if o.results.source is not None
-        }
+        first = {_source(o).rid: o for o in reversed(outcomes)}
         yield [*first.values()]
-        outcomes = [
-            o
-            for o in outcomes
-            if o.results.source is not None and first[o.results.source.rid] is not o
-        ]
+        outcomes = [o for o in outcomes if first[_source(o).rid] is not o]
+
+
+def _source(outcome: Outcome) -> Replacement:
+    assert outcome.results.source is not None  # else it does not concern this participant
+    return outcome.results.source
 
 
 def _replaced(outcomes: Sequence[Outcome], dry_run: bool) -> list[ParsedPage]:
@@ -161,9 +153,9 @@ def _check_constraints(outcomes: Iterable[Outcome]) -> None:
 def _compared(outcomes: Sequence[Outcome]) -> list[Parsed]:
     """Results without pages whose row is gone, as after a retry, has become an error that is none
     of the parser's, or is of a later run than the page."""
-    rids = [UUID(bytes=o.results.source.rid) for o in outcomes if o.results.source is not None]
+    rids = [UUID(bytes=_source(o).rid) for o in outcomes]
     pages = {page.rid: page for page in Page.objects.filter(rid__in=rids).only(*PAGE)}
-    kept = _kept(o.results.source.page for o in outcomes if o.results.source is not None)
+    kept = _kept(_source(o).page for o in outcomes)
     items: dict[UUID, list[Any]] = defaultdict(list)
     models: dict[UUID, set[str]] = defaultdict(set)
     some = Item.objects.filter(rid__in=rids).order_by("rid", "ordinal")
@@ -175,8 +167,7 @@ def _compared(outcomes: Sequence[Outcome]) -> list[Parsed]:
         models[rid].add(model)
     found = []
     for outcome in outcomes:
-        source = outcome.results.source
-        assert source is not None
+        source = _source(outcome)
         rid = UUID(bytes=source.rid)
         page = pages.get(rid)
         if page is None or page.task_id != source.task or page.reason in NO_ERRORS:
@@ -206,11 +197,7 @@ def _is_outdated(source: Replacement, page: Page, kept: tuple[int, bool] | None)
 
 def _models_before(outcomes: Iterable[Outcome]) -> Iterable[tuple[UUID, str]]:
     """Models with rows of replaced items of these pages: the rows are still there."""
-    rids = [
-        UUID(bytes=o.results.source.rid)
-        for o in outcomes
-        if o.results.source is not None and o.results.models
-    ]
+    rids = [UUID(bytes=_source(o).rid) for o in outcomes if o.results.models]
     if not rids:
         return ()
     rows = ReplacedItem.objects.filter(rid__in=rids).exclude(model="").order_by()

@@ -145,9 +145,9 @@ class Upserts:
             else:
                 for key in keys:
                     condition |= Q(**dict(zip(names, key, strict=True)))
-            query = self._manager.filter(condition).select_for_update(of=("self",))
-            if self._vendor == "sqlite":
-                query = self._manager.filter(condition)
+            query = self._manager.filter(condition)
+            if self._vendor != "sqlite":
+                query = query.select_for_update(of=("self",))
             found.update((self._key_of(one), one) for one in query.order_by(*names))
         return found
 
