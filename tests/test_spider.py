@@ -323,7 +323,7 @@ def yielding_follow(self: Any, request: Request, response: Response | None) -> A
         ({"middlewares": [Short]}, "Short.fetch must take request and call_next"),
         ({"middlewares": [Short()]}, "Short.fetch must take request and call_next"),
         ({"follow": lambda self, request: request}, "follow(self, request, response): too many"),
-        ({"follow": True}, "follow is called with each request that goes out"),
+        ({"follow": True}, "follow is called with each request, as follow"),
         ({"follow": async_follow}, "it must be a plain method"),
         ({"follow": yielding_follow}, "it yields"),
         ({"is_blocked": lambda self: True}, "is_blocked(self, response): too many"),

@@ -128,22 +128,15 @@ class Stats:
 
     def _check(self, method: str, name: str) -> None:
         if type(name) is not str or not 0 < len(name) <= MAX_NAME:
-            raise SpiderError(
-                f"self.stats.{method}({name!r}): the name must be a text of 1 to {MAX_NAME} "
-                "characters"
-            )
-        if name.startswith(DROPPED):
-            raise SpiderError(
-                f"self.stats.{method}({name!r}): names that begin with {DROPPED!r} count dropped "
-                "items; use another one"
-            )
-        if name.startswith(UNFOLLOWED):
-            raise SpiderError(
-                f"self.stats.{method}({name!r}): names that begin with {UNFOLLOWED!r} count links "
-                "that were not followed; use another one"
-            )
-        if len(self._names) >= MAX_NAMES:
-            raise SpiderError(
-                f"self.stats.{method}({name!r}): the task has {MAX_NAMES} names already; names are "
-                "for kinds of things, not for single ones"
-            )
+            problem = f"the name must be a text of 1 to {MAX_NAME} characters"
+        elif name.startswith(DROPPED):
+            problem = f"names that begin with {DROPPED!r} count dropped items; use another one"
+        elif name.startswith(UNFOLLOWED):
+            problem = f"names that begin with {UNFOLLOWED!r} count links that were not followed; "
+            problem += "use another one"
+        elif len(self._names) >= MAX_NAMES:
+            problem = f"the task has {MAX_NAMES} names already; names are for kinds of things, not "
+            problem += "for single ones"
+        else:
+            return
+        raise SpiderError(f"self.stats.{method}({name!r}): {problem}")

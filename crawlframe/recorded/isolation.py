@@ -1,5 +1,5 @@
-"""Isolation: code of this process reaches no network while pages are replayed; and while a kept page
-is tried, it writes no files and starts no programs. Code of other languages is not seen."""
+"""Isolation: code of this process reaches no network while pages are replayed. While a kept page is
+tried, it also writes no files and starts no programs. Code of other languages is not seen."""
 
 from __future__ import annotations
 

@@ -13,6 +13,11 @@ from crawlframe.items import pipelines
 from crawlframe.request.request import END_CALLBACK
 from crawlframe.spider import middleware
 
+# Methods that are called for each request or page, with their arguments.
+_HOOKS = {
+    "follow": ("request", "response"), "is_blocked": ("response",), "near_text": ("response",),
+}  # fmt: skip
+
 
 def misuse_of(spider: type[Any], base: type[Any]) -> str:
     """Return a mistake that would show only when the spider runs, often silently; "" if none.
@@ -29,10 +34,8 @@ def misuse_of(spider: type[Any], base: type[Any]) -> str:
         return problem
     if problem := middleware.misuse_of(spider.middlewares) or _misuse_of_item(spider, base):
         return problem
-    if problem := _misuse_of_follow(spider.follow, base):
-        return problem
-    for hook in ("is_blocked", "near_text"):
-        if problem := _misuse_of_hook(hook, getattr(spider, hook), getattr(base, hook)):
+    for name, arguments in _HOOKS.items():
+        if problem := _misuse_of_hook(spider, base, name, arguments):
             return problem
     if "web_poet" in sys.modules:  # else it has no page objects
         from crawlframe.spider import page_objects
@@ -66,29 +69,20 @@ def _declares(kind: type[Any], name: str) -> bool:
     return note is not None and "ClassVar" not in str(note)
 
 
-def _misuse_of_follow(follow: Any, base: type[Any]) -> str:
-    """A method or an argument may have had this name before it meant something."""
-    if follow is base.follow:
-        return ""
-    words = "follow is called with each request that goes out, as follow(self, request, response)"
-    if not callable(follow) or inspect.iscoroutinefunction(follow):
-        return f"{words}; it must be a plain method"
-    if inspect.isgeneratorfunction(follow) or inspect.isasyncgenfunction(follow):
-        return f"{words}, and returns one or None; it yields"
-    if problem := misfit(follow, None, None, None):
-        return f"{words}: {problem}"
-    return ""
-
-
-def _misuse_of_hook(name: str, hook: Any, own: Any) -> str:
+def _misuse_of_hook(
+    spider: type[Any], base: type[Any], name: str, arguments: tuple[str, ...]
+) -> str:
     """The problem of a hook's method; "" if none. A method or an attribute may have had this name
-    before it meant something. ``own``: the hook of the base class."""
-    if hook is own:
+    before it meant something."""
+    hook = getattr(spider, name)
+    if hook is getattr(base, name):
         return ""
-    words = f"{name} is called with each response, as {name}(self, response)"
+    words = f"{name} is called with each {arguments[0]}, as {name}(self, {', '.join(arguments)})"
     if not callable(hook) or inspect.iscoroutinefunction(hook):
         return f"{words}; it must be a plain method"
-    return f"{words}: {problem}" if (problem := misfit(hook, None, None)) else ""
+    if inspect.isgeneratorfunction(hook) or inspect.isasyncgenfunction(hook):
+        return f"{words}, and returns one result; it yields"
+    return f"{words}: {problem}" if (problem := misfit(hook, None, *arguments)) else ""
 
 
 def _misuse_of_item(spider: type[Any], base: type[Any]) -> str:

@@ -190,23 +190,24 @@ def read_settings(spider: type[Spider]) -> SpiderSettings:
                     "settings; leave one of the two out"
                 )
             given["proxy"] = DIRECT if proxy is None else proxy
-    if problem := wrong_names(given, SpiderSettings.__struct_fields__):
-        raise SpiderError(f"spider {spider.name!r}: settings: {problem}")
+
+    def refuse_if(problem: str) -> None:
+        _refuse_if(spider, problem and f"settings: {problem}")
+
+    refuse_if(wrong_names(given, SpiderSettings.__struct_fields__))
     try:
         given |= {key: str(value) for key, value in given.items() if isinstance(value, ProxyPool)}
         settings = msgspec.convert(without_none(given), SpiderSettings, strict=False)
     except msgspec.ValidationError as error:
-        problem = in_words(error, SpiderSettings)
-        raise SpiderError(f"spider {spider.name!r}: settings: {problem}") from None
+        refuse_if(in_words(error, SpiderSettings))
     except ValueError as error:  # of a ProxyPool
-        raise SpiderError(f"spider {spider.name!r}: settings: {error}") from None
+        refuse_if(str(error))
     # Not where they are read that another node has published, which may have more plug-ins.
-    if problem := misfit(settings.downloader):
-        raise SpiderError(f"spider {spider.name!r}: settings: {problem}")
+    refuse_if(misfit(settings.downloader))
     if settings.render and settings.downloader == BROWSER:
-        raise SpiderError(
-            f'spider {spider.name!r}: settings: render = "auto" chooses between downloader and '
-            "browser; leave one of render and downloader out"
+        refuse_if(
+            'render = "auto" chooses between downloader and browser; leave one of render and '
+            "downloader out"
         )
     return settings
 
@@ -259,24 +260,28 @@ def argument_type(
 def describe(spider: type[Spider]) -> SpiderInfo:
     """Return a spider's description for nodes to publish. Raises SpiderError if it breaks the
     contract."""
-    if problem := misuse_of(spider, Spider):
-        raise SpiderError(f"spider {spider.name!r}: {problem}")
+    _refuse_if(spider, misuse_of(spider, Spider))
     kind = argument_type(spider)
     try:
         schema = schema_of(kind)
     except TypeError as error:
-        problem = _untold(kind) or f"arguments: {error}"
-        raise SpiderError(f"spider {spider.name!r}: {problem}") from None
+        _refuse_if(spider, _untold(kind) or f"arguments: {error}")
+        raise
     if spider.workers not in (None, 1):
-        raise SpiderError(
-            f"spider {spider.name!r}: workers is {spider.workers!r}; set it to 1, if the spider "
-            "keeps state on self, or leave it out: nodes decide how many workers they have"
+        _refuse_if(
+            spider,
+            f"workers is {spider.workers!r}; set it to 1, if the spider keeps state on self, or "
+            "leave it out: nodes decide how many workers they have",
         )
     settings = read_settings(spider)
     if settings.uses_store and spider.middlewares:
-        raise SpiderError(f"spider {spider.name!r}: {STORE_MISFIT}")
-    if settings.render and (problem := required.misuse_of(spider, Spider)):
-        raise SpiderError(f"spider {spider.name!r}: {problem}")
+        _refuse_if(spider, STORE_MISFIT)
+    if settings.render:
+        _refuse_if(spider, required.misuse_of(spider, Spider))
+    try:
+        expect = expectation(spider.expect)
+    except ValueError as error:
+        raise SpiderError(f"spider {spider.name!r}: {error}") from None
     name = schema["$ref"].rsplit("/", 1)[1]
     definitions = schema["$defs"]
     arguments = definitions.pop(name)
@@ -290,9 +295,15 @@ def describe(spider: type[Spider]) -> SpiderInfo:
         settings=settings,
         ends=callable(getattr(spider, END_CALLBACK, None)),
         workers=spider.workers or 0,
-        expect=_read_expect(spider),
+        expect=expect,
         revisit=read_revisit(spider),
     )
+
+
+def _refuse_if(spider: type[Spider], problem: str) -> None:
+    """Raises SpiderError unless ``problem`` is empty."""
+    if problem:
+        raise SpiderError(f"spider {spider.name!r}: {problem}") from None
 
 
 def read_revisit(spider: type[Spider]) -> dict[str, Revisit]:
@@ -302,13 +313,6 @@ def read_revisit(spider: type[Spider]) -> dict[str, Revisit]:
         return {}
     try:
         return policies_of(given, lambda name: getattr(spider, name, None))
-    except ValueError as error:
-        raise SpiderError(f"spider {spider.name!r}: {error}") from None
-
-
-def _read_expect(spider: type[Spider]) -> Expect | None:
-    try:
-        return expectation(spider.expect)
     except ValueError as error:
         raise SpiderError(f"spider {spider.name!r}: {error}") from None
 
