@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 from django.db import connection
 from redis import Redis, RedisCluster
 
-from crawlframe.base import mounts
 from crawlframe.base.mounts import network_filesystem
 from crawlframe.errors import ConfigError
 from crawlservice.connections.checks import check_database, check_info, check_redis
@@ -177,15 +179,16 @@ def test_valkey_counts_its_own_versions():
     assert check_info({**old, "valkey_version": "9.1.2"}, private=False) == []
 
 
-MOUNTS = r"""
-/dev/vda / ext4 rw 0 0
-server:/home /home nfs4 rw 0 0
-tmpfs /home/local tmpfs rw 0 0
-//box/share /mnt/my\040share cifs rw 0 0
-host:/data /data fuse.sshfs rw 0 0
-/dev/vdb /over ext4 rw 0 0
-server:/over /over nfs rw 0 0
-"""
+MOUNTS = {
+    "/": "ext4", "/home": "nfs4", "/home/local": "tmpfs", "/mnt/my share": "cifs",
+    "/data": "fuse.sshfs", "/over": "ext4", "/over/": "nfs",
+}  # fmt: skip
+
+
+def mount(monkeypatch: pytest.MonkeyPatch, kinds: dict[str, str]) -> None:
+    """A later mount on one point is written with a slash."""
+    found = [SimpleNamespace(mountpoint=p.rstrip("/") or p, fstype=k) for p, k in kinds.items()]
+    monkeypatch.setattr(psutil, "disk_partitions", lambda all: found)
 
 
 @pytest.mark.parametrize(
@@ -200,14 +203,13 @@ server:/over /over nfs rw 0 0
         ("/over/var", "nfs"),
     ],
 )
-def test_network_file_systems_are_seen(path, kind):
-    from pathlib import Path
-
-    assert network_filesystem(Path(path), MOUNTS) == kind
+def test_network_file_systems_are_seen(monkeypatch, path, kind):
+    mount(monkeypatch, MOUNTS)
+    assert network_filesystem(Path(path)) == kind
 
 
 def test_sqlite_on_a_network_file_system_is_refused(monkeypatch, new_database):
-    monkeypatch.setattr(mounts, "_mounts", lambda: "server:/ / nfs4 rw 0 0")
+    mount(monkeypatch, {"/": "nfs4"})
     with (
         django_on(new_database("sqlite")),
         pytest.raises(ConfigError, match=r"\(nfs4\).*CRAWLFRAME_VAR_DIR, or PostgreSQL"),
