@@ -52,7 +52,7 @@ def test_they_replace_single_settings(
     [
         ({}, {"delay": -1}, "delay must not be negative"),
         ({}, {"delay": "2"}, "delay must be a number or auto"),
-        ({}, {"retries": "two"}, "retries must be a whole number, not text$"),
+        ({}, {"retries": "two"}, "retries must be a whole number, at least 0, not text$"),
         (
             {},
             {"retry_statuses": [1, "x"]},

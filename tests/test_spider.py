@@ -330,7 +330,7 @@ def yielding_follow(self: Any, request: Request, response: Response | None) -> A
         ({"is_blocked": True}, "is_blocked is called with each response"),
         ({"settings": {"delay": "slow"}}, "delay"),
         ({"settings": {"delay": -1}}, "delay must not be negative"),
-        ({"settings": {"min_delay": -1}}, "min_delay must not be negative"),
+        ({"settings": {"min_delay": -1}}, "min_delay must be a number, at least 0"),
         ({"settings": {"delay": 1, "min_delay": 1}}, "leave one of the two out"),
     ],
 )  # fmt: skip

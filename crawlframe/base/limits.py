@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from crawlframe.base.ranks import Everyday, Tuning
 
+T = TypeVar("T")
+NotNegative = Annotated[T, msgspec.Meta(ge=0)]
 UNFOLLOWED = "unfollowed/"  # precedes the reasons for which links were not followed, in stats
 
 # Reasons for which a link is not followed: the setting that says so.
@@ -31,28 +33,21 @@ ALIAS = "alias"  # aliases
 BYTE_LIMIT = "byte_limit"
 TIME_LIMIT = "time_limit"
 
-TRAPS = ("report", "stop", "off")
-
 
 class Budgets(msgspec.Struct, frozen=True):
     """Settings of a spider that bound its tasks. 0 or None: no limit."""
 
-    byte_limit: int = 0  # bytes of the bodies of a task's pages
-    time_limit: Everyday[float] = 0.0  # seconds from submission, without pauses
-    host_page_limit: int = 0  # requests admitted per task and host
-    host_byte_limit: int = 0  # bytes of the bodies per task and host
-    links_per_page: int = 0  # requests taken from one page
-    url_length: Tuning[int] = 2083  # characters; the longest URL that Internet Explorer took
-    repeated_segments: Tuning[int] = 3  # of one segment in a path of more than eight
-    query_permutations: Tuning[int] = 0  # different sets of query names with one path
-    traps: str = "report"  # or "stop" or "off": many URLs that bring nothing new
-
-    def __post_init__(self) -> None:
-        for name in LIMITS:
-            if getattr(self, name, 0) < 0:
-                raise ValueError(f"{name} must not be negative; 0 is no limit")
-        if self.traps not in TRAPS:
-            raise ValueError(f"traps must be 'report', 'stop' or 'off', not {self.traps!r}")
+    byte_limit: NotNegative[int] = 0  # bytes of the bodies of a task's pages
+    time_limit: Everyday[NotNegative[float]] = 0.0  # seconds from submission, without pauses
+    host_page_limit: NotNegative[int] = 0  # requests admitted per task and host
+    host_byte_limit: NotNegative[int] = 0  # bytes of the bodies per task and host
+    links_per_page: NotNegative[int] = 0  # requests taken from one page
+    url_length: Tuning[NotNegative[int]] = (
+        2083  # characters; the longest URL that Internet Explorer took
+    )
+    repeated_segments: Tuning[NotNegative[int]] = 3  # of one segment in a path of more than eight
+    query_permutations: Tuning[NotNegative[int]] = 0  # different sets of query names with one path
+    traps: Literal["report", "stop", "off"] = "report"  # many URLs that bring nothing new
 
 
 LIMITS = (

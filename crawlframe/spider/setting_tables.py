@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
+from crawlframe.base.limits import NotNegative
 from crawlframe.base.scrapy_names import misuse_in_settings
 from crawlframe.near.fingerprint import LIKENESS
 
-T = TypeVar("T")
-NotNegative = Annotated[T, msgspec.Meta(ge=0)]
 WITHIN = "task"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
 from crawlframe import gates
-from crawlframe.base.limits import Budgets
+from crawlframe.base.limits import Budgets, NotNegative
 from crawlframe.base.ranks import Everyday, Tuning
 from crawlframe.identity.tls import Tls, check_tls
 from crawlframe.proxies.selector import DIRECT, parse_selector
@@ -21,15 +21,14 @@ from crawlframe.spider.setting_tables import (
     by_part,
 )
 
+T = TypeVar("T")
 MAX_LAYERS = 1000  # the frontier distinguishes 4095 depths
 STORE_MISFIT = (
     "reuse does not fit with middlewares, which may change what is sent and received; leave one of "
     "the two out"
 )
-# Settings that may be 0, and that must be more.
-NOT_NEGATIVE = ("min_delay", "retries", "max_redirects")
+Positive = Annotated[T, msgspec.Meta(gt=0)]
 NO_REUSE = ReuseSettings()
-POSITIVE = ("concurrency", "timeout", "max_body", "max_parse", "max_file", "file_timeout")
 
 
 class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -37,21 +36,21 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
     settings."""
 
     delay: Everyday[float | Literal["auto"]] = "auto"  # seconds between requests to a host
-    min_delay: float = 0.0  # seconds: the least that "auto" chooses
-    concurrency: Everyday[int] = 8  # requests in flight per host, over all nodes
+    min_delay: NotNegative[float] = 0.0  # seconds: the least that "auto" chooses
+    concurrency: Everyday[Positive[int]] = 8  # requests in flight per host, over all nodes
     ip: AddressSettings = AddressSettings()
     proxy: Everyday[str | None] = None  # "pool", "pool:<tags>" or a URL; None = no proxy
     # Delay, concurrency and rate of a host hold for each proxy of the pool or for all together.
     proxy_limits: Literal["each", "all"] = "each"
     window: str = ""  # requests go at this time of day only: "22:00-06:00 Europe/Berlin"
-    depth_limit: Everyday[int] = 0  # links followed from a start page; 0 = no limit
-    page_limit: Everyday[int] = 0  # requests admitted per task; 0 = no limit
+    depth_limit: Everyday[NotNegative[int]] = 0  # links followed from a start page; 0 = no limit
+    page_limit: Everyday[NotNegative[int]] = 0  # requests admitted per task; 0 = no limit
     # Links followed from a start page, all pages of one depth before the next; 0 = as they are
     # found.
-    layers: int = 0
+    layers: Annotated[int, msgspec.Meta(ge=0, le=MAX_LAYERS)] = 0
     pause_layers: bool = False  # the task is paused when a layer is done, until it is resumed
-    timeout: Everyday[float] = 30.0  # seconds for one fetch; a redirect is a further fetch
-    retries: Everyday[int] = 2  # further attempts after a failed one
+    timeout: Everyday[Positive[float]] = 30.0  # seconds for one fetch; a redirect is another one
+    retries: Everyday[NotNegative[int]] = 2  # further attempts after a failed one
     retry_statuses: tuple[int, ...] = (408, 429, 500, 502, 503, 504, 522, 524)
     handle_statuses: tuple[int, ...] = ()  # statuses besides 2xx for which callbacks are called
     headers: Everyday[dict[str, str]] = {}
@@ -61,13 +60,13 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
     # "auto": by the downloader first, and again by the browser if the page is incomplete.
     render: Literal["auto"] | None = None
     browser: BrowserSettings = BrowserSettings()
-    max_body: int = 32 << 20  # bytes, also after decompression
-    max_parse: Tuning[float] = 0.5  # seconds of CPU for a parser to read a page
+    max_body: Positive[int] = 32 << 20  # bytes, also after decompression
+    max_parse: Tuning[Positive[float]] = 0.5  # seconds of CPU for a parser to read a page
     # The tree for css and xpath: Scrapy's, or the browsers', which takes longer.
     selector_tree: Literal["libxml2", "browser"] = "libxml2"
-    max_redirects: int = 10
-    max_file: int = 1 << 30  # bytes of a saved file, as sent and after decompression
-    file_timeout: float = 3600.0  # seconds for one fetch whose body is saved
+    max_redirects: NotNegative[int] = 10
+    max_file: Positive[int] = 1 << 30  # bytes of a saved file, as sent and after decompression
+    file_timeout: Positive[float] = 3600.0  # seconds for one fetch whose body is saved
     cookies: Everyday[bool] = True
     robots: Everyday[bool] = True  # obey the robots.txt of each host
     # The use of the pages: pages that deny it end before the callback.
@@ -90,7 +89,9 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
     fetch_only: Literal["start", "links"] | None = None
     reuse: Everyday[ReuseSettings] = NO_REUSE
     near_duplicates: NearSettings = NearSettings(action="off")
-    failed_share: float = 0.5  # part of the pages above which errors make a task failed
+    failed_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = (
+        0.5  # part of the pages above which errors make a task failed
+    )
 
     def by_part(self) -> dict[str, Any]:
         """All values as JSON has them, tables by their parts."""
@@ -114,7 +115,6 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
         return "all" if needed else self.keep
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.proxy is not None:
             try:
                 msgspec.structs.force_setattr(self, "proxy", parse_selector(self.proxy))
@@ -124,7 +124,11 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
         check_tls(self.tls)
         if problem := wrong_in_head(agent | self.headers, {}):
             raise ValueError(problem)
-        self._check_numbers()
+        if self.delay != "auto":
+            if self.delay < 0:
+                raise ValueError("delay must not be negative")
+            if self.min_delay:
+                raise ValueError('min_delay belongs to delay = "auto"; leave one of the two out')
         for name in gates.names():
             if value := getattr(self, name):
                 gates.check(name, value)
@@ -150,20 +154,3 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
                 'near_duplicates does not fit with render = "auto", because it is not known yet '
                 "whether a page is complete when it is compared; leave one of them out"
             )
-
-    def _check_numbers(self) -> None:
-        for name in NOT_NEGATIVE:
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative")
-        for name in POSITIVE:
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} must be more than 0")
-        if self.delay != "auto":
-            if self.delay < 0:
-                raise ValueError("delay must not be negative")
-            if self.min_delay:
-                raise ValueError('min_delay belongs to delay = "auto"; leave one of the two out')
-        if not 0 <= self.layers <= MAX_LAYERS:
-            raise ValueError(f"layers must be from 0 to {MAX_LAYERS}; 0 follows links as they come")
-        if not 0 <= self.failed_share <= 1:
-            raise ValueError("failed_share must be from 0 to 1")

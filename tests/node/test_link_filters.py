@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -80,7 +80,7 @@ def test_hosts_that_have_spent_their_bytes() -> None:
 
 
 @pytest.mark.parametrize(("traps", "refused"), [("stop", "trap"), ("report", "")])
-def test_urls_of_a_trap(traps: str, refused: str) -> None:
+def test_urls_of_a_trap(traps: Literal["stop", "report"], refused: str) -> None:
     watch = TrapWatch(1)
     for url, body in calendar():
         watch.see(url, body)
@@ -161,10 +161,10 @@ def test_a_request_to_a_host_without_bytes_left_ends_unfetched() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"byte_limit": -1}, "byte_limit must not be negative; 0 is no limit"),
-        ({"host_page_limit": -5}, "host_page_limit must not be negative"),
+        ({"byte_limit": -1}, "byte_limit must be a whole number, at least 0"),
+        ({"host_page_limit": -5}, "host_page_limit must be a whole number, at least 0"),
         ({"time_limit": "soon"}, "time_limit must be a number"),
-        ({"traps": "halt"}, "traps must be 'report', 'stop' or 'off', not 'halt'"),
+        ({"traps": "halt"}, "traps must be one of report, stop, off"),
         ({"bytes_limit": 1}, "did you mean 'byte_limit'"),
         ({"delay": None}, "delay must be a number or auto"),
     ],

@@ -341,7 +341,7 @@ BROKEN = [
         True,
     ),
     ("fresh", shop("double"), "the spider name 'shop' is used by", "fresh.py:6", False),
-    ("shop", shop("x").replace("32", "-1"), "must be more than 0", "shop.py:6", False),
+    ("shop", shop("x").replace("32", "-1"), "more than 0", "shop.py:6", False),
 ]
 SWALLOWS = """\
 while True:
