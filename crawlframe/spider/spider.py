@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Container, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, ClassVar, Protocol, get_type_hints
 
 import msgspec
 
 from crawlframe.base.expect import Expect, expectation
 from crawlframe.base.limits import without_none
 from crawlframe.base.secret import Secret, convert, default_of, schema_of
-from crawlframe.base.stats import Stats
+from crawlframe.base.stats import RUNNING, Owner, Stats
 from crawlframe.base.type_words import in_words
 from crawlframe.errors import ArgumentError, SpiderError
 from crawlframe.near.fingerprint import visible_text
@@ -26,8 +27,6 @@ from crawlframe.response.response import Response
 from crawlframe.revisit import Revisit
 from crawlframe.revisit.declared import policies_of
 from crawlframe.spider.checks import misuse_of
-from crawlframe.spider.inline_fetch import Inline
-from crawlframe.spider.log import SpiderLog
 from crawlframe.spider.middleware import Middleware, SyncMiddleware
 from crawlframe.spider.setting_tables import merged, wrong_names
 from crawlframe.spider.settings import STORE_MISFIT, SpiderSettings
@@ -35,6 +34,41 @@ from crawlframe.spider.settings import STORE_MISFIT, SpiderSettings
 AnyMiddleware = Middleware | SyncMiddleware | type[Middleware] | type[SyncMiddleware]
 
 BLOCKS = (403, 429, 503)  # statuses of a server that turns a crawler away
+
+
+class Inline(Protocol):
+    """Fetches for a callback that awaits the response. ``offline``: it refuses to."""
+
+    offline: ClassVar[bool]
+
+    async def fetch(self, request: Request) -> Response:
+        """Returns the response, whatever its status. Raises FetchError."""
+
+    def keep_cookies(self, request: Request, cookies: Mapping[str, str]) -> None:
+        """Puts cookies into the jar of ``request``, as if its host had set them."""
+
+
+class SpiderLog(logging.LoggerAdapter[logging.Logger]):
+    """The logger ``spider.NAME``. Messages start with the task and the URL of the running request;
+    handlers find ``task``, ``spider``, ``url`` and ``rid`` in the record."""
+
+    def __init__(self, spider: str, owner: Owner) -> None:
+        super().__init__(logging.getLogger(f"spider.{spider}"))
+        self._spider = spider
+        self._owner = owner
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        if not self.isEnabledFor(level):
+            return
+        running, task = RUNNING.get(None), self._owner._task
+        url, rid = (running.url, running.rid.hex()) if running else ("", "")
+        about = {"spider": self._spider, "task": task, "url": url, "rid": rid}
+        kwargs["extra"] = about | (kwargs.get("extra") or {})
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # this method is not the caller
+        before = " ".join(filter(None, (f"task {task}" if task else "", url)))
+        if args:
+            before = before.replace("%", "%%")
+        self.logger.log(level, f"{before}: {msg}" if before else msg, *args, **kwargs)
 
 
 class Spider:
