@@ -11,7 +11,6 @@ import pytest
 
 import crawlframe.actions
 from crawlframe.base import scrapy_names
-from crawlframe.errors import BadRequest
 from crawlframe.identity.tls import Tls
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
@@ -209,12 +208,6 @@ def test_each_setting_of_scrapy_is_honoured_or_named_in_a_project() -> None:
         and name not in source
     ]
     assert left == []
-
-
-@pytest.mark.parametrize("key", ["playwright", "splash", "selenium", "zyte_api"])
-def test_who_asks_for_a_browser_is_told_how_to_get_one(key: str) -> None:
-    with pytest.raises(BadRequest, match="downloader='browser'"):
-        Request("http://example.com/", meta={key: True})
 
 
 @pytest.mark.slow

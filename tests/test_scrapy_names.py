@@ -25,26 +25,6 @@ def test_every_meta_key_of_scrapy_is_refused(key: str) -> None:
     assert scrapy_names.META[key] in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("key", "words"),
-    [
-        ("proxy", "proxy='pool'"),
-        ("dont_redirect", "redirects=0"),
-        ("download_timeout", "timeout=30"),
-        ("download_maxsize", "max_body=33554432"),
-        ("max_retry_times", "retries=2"),
-        ("dont_retry", "retries=0"),
-        ("handle_httpstatus_list", "handle=[404, ...]"),
-        ("handle_httpstatus_all", "handle=range(100, 600)"),
-        ("download_delay", '"delay": 1.0'),
-        ("cookiejar", "session='...'"),
-        ("dont_merge_cookies", '"cookies": False'),
-    ],
-)
-def test_what_to_write_instead_is_said(key: str, words: str) -> None:
-    assert words in scrapy_names.META[key]
-
-
 def test_meta_that_is_changed_after_the_request_was_made_is_refused_too() -> None:
     request = Request(URL, meta={"page": 1})
     request.meta["proxy"] = "http://proxy.example:3128"

@@ -328,8 +328,6 @@ def yielding_follow(self: Any, request: Request, response: Response | None) -> A
         ({"follow": yielding_follow}, "it yields"),
         ({"is_blocked": lambda self: True}, "is_blocked(self, response): too many"),
         ({"is_blocked": True}, "is_blocked is called with each response"),
-        ({"settings": {"delay": "slow"}}, "delay"),
-        ({"settings": {"delay": -1}}, "delay must not be negative"),
         ({"settings": {"min_delay": -1}}, "min_delay must be a number, at least 0"),
         ({"settings": {"delay": 1, "min_delay": 1}}, "leave one of the two out"),
     ],

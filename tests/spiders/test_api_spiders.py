@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -11,12 +10,12 @@ import pytest
 
 from crawlframe import GraphQLSpider, JSONSpider, NextURL, Request, Secret
 from crawlframe.errors import SpiderError
-from crawlframe.fetch.downloader import Downloader
-from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.run.outcome import Verdict
 from crawlframe.spider.spider import describe
 from crawlframe.testing import make_response, run
 from tests.fetch.conftest import Exchange, Site, _server, site
-from tests.node.runner import HERE, Tasks, items
+from tests.node.runner import items
+from tests.spiders.test_docs import crawl, send_json
 
 __all__ = ("_server", "site")
 
@@ -39,24 +38,17 @@ class Api:
             assert exchange.header("Authorization") is None
             self.given += 1
             self.used = 0
-            return await _json(exchange, {"access_token": f"t{self.given}"}, self.status)
+            return await send_json(exchange, {"access_token": f"t{self.given}"}, self.status)
 
         @site.on("/items")
         async def page(exchange: Exchange) -> bool:
             self.tokens.append(exchange.header("Authorization"))
             if self.tokens[-1] != f"Bearer t{self.given}" or self.used >= good_for:
-                return await _json(exchange, {"error": "expired"}, 401)
+                return await send_json(exchange, {"error": "expired"}, 401)
             self.used += 1
             n = int(exchange.target.partition("?n=")[2] or 1)
             following = f"/items?n={n + 1}" if n < 5 else None
-            return await _json(exchange, {"items": [{"n": n}], "next": following})
-
-
-async def _json(exchange: Exchange, body: Any, status: int = 200) -> bool:
-    data = json.dumps(body).encode()
-    head = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\n"
-    await exchange.send(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
-    return True
+            return await send_json(exchange, {"items": [{"n": n}], "next": following})
 
 
 class Tickets(JSONSpider):
@@ -74,30 +66,9 @@ class Tickets(JSONSpider):
         return Request(f"{self.base}/token", form={"key": self.key.reveal()})
 
 
-def crawl(spider: type[JSONSpider], at_once: bool = False, **arguments: Any) -> list[Outcome]:
-    """All outcomes of a task."""
-
-    async def main() -> list[Outcome]:
-        downloader = Downloader(HERE)
-        tasks = Tasks(spider, downloader, arguments)
-        try:
-            outcomes = [await tasks.start()]
-            for outcome in outcomes:
-                requests = [Request.decode(one.record) for one in outcome.results.follow_ups]
-                if at_once:
-                    outcomes += await asyncio.gather(*map(tasks.run, requests))
-                else:
-                    outcomes += [await tasks.run(request) for request in requests]
-            return outcomes
-        finally:
-            await downloader.close()
-
-    return asyncio.run(main())
-
-
 def test_a_token_is_got_and_renewed(site: Site) -> None:
     api = Api(site)
-    outcomes = crawl(Tickets, key=Secret("letmein"), base=site.url)
+    outcomes = crawl(Tickets, {"key": Secret("letmein"), "base": site.url})
     assert [item for one in outcomes for item in items(one)] == [{"n": n} for n in range(1, 6)]
     assert {one.verdict for one in outcomes} == {Verdict.DONE}
     assert api.given == 3
@@ -115,14 +86,14 @@ def test_requests_that_need_a_token_wait_for_the_first_that_asks(site: Site) -> 
                 yield Request(f"{self.base}/items?n={n}")
 
     api = Api(site, good_for=99)
-    outcomes = crawl(Many, at_once=True, key=Secret("letmein"), base=site.url)
+    outcomes = crawl(Many, {"key": Secret("letmein"), "base": site.url}, at_once=True)
     assert {one.verdict for one in outcomes} == {Verdict.DONE}
     assert (api.given, len(api.tokens)) == (1, 8)
 
 
 def test_a_token_is_renewed_once(site: Site) -> None:
     api = Api(site, good_for=0)
-    _, outcome = crawl(Tickets, key=Secret("letmein"), base=site.url)
+    _, outcome = crawl(Tickets, {"key": Secret("letmein"), "base": site.url})
     assert (outcome.verdict, outcome.reason, outcome.fetch.status) == (
         Verdict.ERROR,
         "http_401",
@@ -138,7 +109,7 @@ def test_a_token_is_renewed_once(site: Site) -> None:
 def test_an_api_that_gives_no_token(site: Site, status: int, verdict: Verdict, reason: str) -> None:
     api = Api(site)
     api.status = status
-    _, outcome = crawl(Tickets, key=Secret("letmein"), base=site.url)
+    _, outcome = crawl(Tickets, {"key": Secret("letmein"), "base": site.url})
     assert (outcome.verdict, outcome.reason) == (verdict, reason)
     assert api.tokens == []
 
@@ -157,7 +128,7 @@ def test_a_token_goes_to_its_api_only(site: Site) -> None:
     Api(site)
     site.answer("/else")
     site.answer("/own")
-    crawl(Leaving, key=Secret("letmein"), base=site.url)
+    crawl(Leaving, {"key": Secret("letmein"), "base": site.url})
     sent = {exchange.target: exchange.header("Authorization") for exchange in site.seen}
     assert (sent["/else"], sent["/own"]) == (None, "Basic eA==")
 
@@ -358,8 +329,8 @@ def test_a_graphql_api_may_need_a_token(site: Site) -> None:
     @site.on("/graphql")
     async def graphql(exchange: Exchange) -> bool:
         seen.append((exchange.header("Authorization"), json.loads(exchange.body)["variables"]))
-        return await _json(exchange, answer(1, end="c" if len(seen) == 1 else None))
+        return await send_json(exchange, answer(1, end="c" if len(seen) == 1 else None))
 
-    outcomes = crawl(Both, base=site.url)
+    outcomes = crawl(Both, {"base": site.url})
     assert [len(items(one)) for one in outcomes] == [0, 1, 1]
     assert seen == [("Bearer t1", {"first": 2}), ("Bearer t1", {"first": 2, "after": "c"})]

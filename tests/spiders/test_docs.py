@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
+import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +21,21 @@ from tests.node.runner import HERE, Tasks
 __all__ = ("_server", "site")
 
 
-def crawl(spider: type[Spider], arguments: dict[str, Any]) -> list[Outcome]:
-    """The outcomes of a task of this spider, the first of each request."""
+def crawl(spider: type[Spider], arguments: dict[str, Any], at_once: bool = False) -> list[Outcome]:
+    """The outcomes of a task of this spider, the first of each request. ``at_once``: requests of a
+    page run at the same time."""
 
     async def main() -> list[Outcome]:
         client = Downloader(HERE)
         tasks = Tasks(spider, client, arguments)
         try:
             outcomes = [await tasks.start()]
-            waiting = deque(outcomes[0].results.follow_ups)
-            while waiting:
-                outcome = await tasks.run(Request.decode(waiting.popleft().record))
-                outcomes.append(outcome)
-                waiting += outcome.results.follow_ups
+            for outcome in outcomes:  # which grows
+                requests = [Request.decode(one.record) for one in outcome.results.follow_ups]
+                if at_once:
+                    outcomes += await asyncio.gather(*map(tasks.run, requests))
+                else:
+                    outcomes += [await tasks.run(request) for request in requests]
             return outcomes
         finally:
             await client.close()
@@ -43,6 +46,13 @@ def crawl(spider: type[Spider], arguments: dict[str, Any]) -> list[Outcome]:
 
 def items(outcomes: list[Outcome]) -> list[str]:
     return [item.decode() for outcome in outcomes for item in outcome.results.items]
+
+
+async def send_json(exchange: Exchange, data: object, status: int = 200) -> bool:
+    body = json.dumps(data).encode()
+    head = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\n"
+    await exchange.send(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    return True
 
 
 def html(site: Site, path: str, body: str) -> None:

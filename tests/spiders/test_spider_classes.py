@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.fetch.conftest import Exchange, Site, _server, site
 from tests.howto import spider_of
-from tests.spiders.test_docs import crawl, html, items
+from tests.spiders.test_docs import crawl, html, items, send_json
 
 __all__ = ("_server", "site")
 
@@ -72,9 +72,7 @@ def test_json(site: Site) -> None:
     async def reviews(exchange: Exchange) -> bool:
         page = int(exchange.target.partition("&page=")[2] or 1)
         data = {"data": {"reviews": [{"stars": page, "text": "good"}]}, "meta": {"pages": 2}}
-        body = json.dumps(data).encode()
-        await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
-        return True
+        return await send_json(exchange, data)
 
     assert [item["stars"] for item in found("reviews", site)] == [1, 2]
 
@@ -87,9 +85,7 @@ def test_a_graphql_api(site: Site) -> None:
         after = variables.get("after")
         info = {"endCursor": "c1", "hasNextPage": after is None}
         page = {"orders": {"nodes": [{"after": after}], "pageInfo": info}}
-        body = json.dumps({"data": page}).encode()
-        await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
-        return True
+        return await send_json(exchange, {"data": page})
 
     assert found("orders", site) == [{"after": None}, {"after": "c1"}]
 
@@ -98,19 +94,13 @@ def test_an_api_that_gives_out_its_token(site: Site) -> None:
     @site.on("/api/token")
     async def token(exchange: Exchange) -> bool:
         assert exchange.body == b"key=k1"
-        return await _json(exchange, {"access_token": "t0p"})
+        return await send_json(exchange, {"access_token": "t0p"})
 
     @site.on("/api/tickets")
     async def tickets(exchange: Exchange) -> bool:
         assert exchange.header("Authorization") == "Bearer t0p"
         if exchange.target.endswith("?page=2"):
-            return await _json(exchange, {"tickets": [{"id": 2}], "next": None})
-        return await _json(exchange, {"tickets": [{"id": 1}], "next": "/api/tickets?page=2"})
+            return await send_json(exchange, {"tickets": [{"id": 2}], "next": None})
+        return await send_json(exchange, {"tickets": [{"id": 1}], "next": "/api/tickets?page=2"})
 
     assert found("tickets", site, key="k1") == [{"id": 1}, {"id": 2}]
-
-
-async def _json(exchange: Exchange, data: object) -> bool:
-    body = json.dumps(data).encode()
-    await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
-    return True
