@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 
@@ -13,12 +14,18 @@ from crawlframe.code.checkout import Checkout, GitError, run_git, without_secret
 from tests.repository import Repository
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    remote = Repository.bare(tmp_path / "remote.git")
-    clone = remote.clone(tmp_path / "clone")
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    place = tmp_path_factory.mktemp("repositories")
+    clone = Repository.bare(place / "remote.git").clone(place / "clone")
     clone.commit({"spiders/shop.py": "one\n", ".gitignore": "*.log\n"})
     return clone
+
+
+@pytest.fixture
+def repository(committed: Repository, tmp_path: Path) -> Repository:
+    """A copy to change."""
+    return Repository(Path(shutil.copytree(committed.path, tmp_path / "clone")))
 
 
 @pytest.fixture

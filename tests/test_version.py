@@ -16,9 +16,14 @@ from crawlframe.code.version import GONE, Snapshot, code_version, content, diges
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(committed: Path, tmp_path: Path) -> Path:
     """A checkout with one commit: spiders/, engine/ and prices.csv."""
-    root = tmp_path / "project"
+    return Path(shutil.copytree(committed, tmp_path / "project"))
+
+
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("project")
     for name, text in {
         "spiders/__init__.py": "",
         "spiders/one.py": "x = 1\n",
