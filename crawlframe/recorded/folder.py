@@ -65,9 +65,9 @@ class Exchange(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
         pairs = (line.partition(": ") for line in self.headers)
         return [(name, value) for name, _, value in pairs]
 
-    def key(self) -> tuple[str, str, str, bool]:
+    def key(self) -> tuple[str, str, str]:
         """The key that requests are compared by."""
-        return self.method, self.url, json.dumps(self.sent), self.rendered is not None
+        return self.method, self.url, json.dumps(self.sent)
 
 
 class RecordedPage(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):

@@ -14,6 +14,7 @@ from crawlframe.recorded.secrets import Secrets
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.spider.spider import Spider
+from crawlframe.testing.result import Result
 from crawlframe.testing.runs import LAST, Given
 from crawlframe.testing.trial import Trial
 
@@ -36,22 +37,14 @@ def try_page(
             raise FetchError(f"{wanted.url}: nothing is fetched when a kept page is tried")
         return response
 
-    raised: BaseException | None = None
     with offline() as tried, without_effects():
         # A kept page was sent to the holder of a token.
         given = Given(find, knows_targets=False)
         trial = Trial(kind, given, arguments, settings=settings, tokens=False)
-        try:
-            result = trial.run(request, LAST)
-        except CrawlframeError as error:
-            if not trial.raised:
-                raise
-            raised = error
-        except (Exception, SystemExit) as error:  # the author's code may raise anything
-            raised = error
+        result = trial.attempt(request, LAST)
     if tried:
         raise CrawlframeError(f"its code went to {tried[0]}, which is not done for a trial")
-    if raised is None:
+    if isinstance(result, Result):
         return snapshot_of(result, secrets)
-    trace = readable(secrets.text(authors_trace(raised)))
-    return {**snapshot_of_error(raised, secrets), "trace": trace}
+    trace = readable(secrets.text(authors_trace(result)))
+    return {**snapshot_of_error(result, secrets), "trace": trace}

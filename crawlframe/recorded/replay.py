@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from typing import Any, NamedTuple
 
 import msgspec
@@ -59,7 +58,8 @@ class RecordingReplay:
                 f"{self._recording.directory} has no page {name!r}; it has {known}"
             )
         pages = _Pages(self._recording, page)
-        result, raised, trial = None, None, None
+        refused = False
+        found: Result | BaseException
         with offline() as tried:
             try:
                 request = None if page.request is None else request_of_json(page.request)
@@ -71,22 +71,20 @@ class RecordingReplay:
                     settings=self._settings,
                     renders=True,
                 )
-                result = trial.run(request, LAST)
-            except RecordingError:
-                raise
-            except (Exception, SystemExit) as error:  # the author's code may raise anything
-                raised = error
+                found = trial.attempt(request, LAST)
+            except CrawlframeError as problem:
+                found, refused = problem, True
+        if isinstance(found, RecordingError):
+            raise found
+        why = pages.missing[0] if pages.missing else str(found) if refused else ""
         if tried:
-            words = str(raised) if isinstance(raised, WentOut) else f"it reached for {tried[0]}"
-            raise NotReplayed(_placed(name, page, words)) from raised
-        if pages.missing:
-            raise NotReplayed(_placed(name, page, pages.missing[0])) from raised
-        if isinstance(raised, CrawlframeError) and not (trial and trial.raised):
-            raise NotReplayed(_placed(name, page, str(raised))) from raised
-        if raised is not None:
-            return Replayed(snapshot_of_error(raised, pages.secrets), None, raised)
-        assert result is not None
-        return Replayed(snapshot_of(result, pages.secrets), result)
+            why = str(found) if isinstance(found, WentOut) else f"it reached for {tried[0]}"
+        error = found if isinstance(found, BaseException) else None
+        if why:
+            raise NotReplayed(f"recorded page {name} ({page.url}): {why}") from error
+        if isinstance(found, Result):
+            return Replayed(snapshot_of(found, pages.secrets), found)
+        return Replayed(snapshot_of_error(found, pages.secrets), None, found)
 
 
 class _Pages:
@@ -122,9 +120,9 @@ class _Pages:
         return self._response(found, request)
 
     def _find(self, asked: Exchange, rendered: bool) -> Exchange | None:
-        key = (asked.method, asked.url, json.dumps(asked.sent))
+        key = asked.key()
         for exchanges in (self._own, self._others):
-            same = [one for one in exchanges if one.key()[:3] == key]
+            same = [one for one in exchanges if one.key() == key]
             same = [one for one in same if (one.rendered is not None) == rendered] or same
             if same:
                 turn = self._used.get(key, 0)
@@ -160,7 +158,3 @@ def _error_of(exchange: Exchange) -> FetchError:
     if exchange.error.reason:
         error.reason = exchange.error.reason
     return error
-
-
-def _placed(name: str, page: RecordedPage, words: str) -> str:
-    return f"recorded page {name} ({page.url}): {words}"

@@ -17,7 +17,7 @@ from crawlframe.base.urls import normalise
 from crawlframe.charsets.encoding import encoding_of
 from crawlframe.charsets.labels import encode
 from crawlframe.conf import Settings
-from crawlframe.errors import BadRequest, SpiderError
+from crawlframe.errors import BadRequest, CrawlframeError, SpiderError
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.middlewares import Middlewares, layers_of
 from crawlframe.frontier.client.records import Claimed, TaskView
@@ -99,6 +99,18 @@ class Trial:
         self._failures.clear()
         outcome = asyncio.run(self._run(got, attempts))
         return self.result_of(outcome)
+
+    def attempt(self, request: Request | None, attempts: int = 0) -> Result | BaseException:
+        """As ``run``, but returns the error of the author's code. Raises CrawlframeError if the
+        request cannot be given to this code."""
+        try:
+            return self.run(request, attempts)
+        except CrawlframeError as error:
+            if not self._failures:
+                raise
+            return error
+        except (Exception, SystemExit) as error:  # the author's code may raise anything
+            return error
 
     def result_of(self, outcome: Outcome) -> Result:
         """Returns the result of the last outcome. Raises as ``run`` does."""
