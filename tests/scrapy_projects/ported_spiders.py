@@ -48,15 +48,21 @@ def of(kind: type[scrapy.Spider], **values: Any) -> type[PortedSpider]:
     return ported(kind, settings(**values))
 
 
+def write_project(root: Path, package: str, **modules: str) -> Path:
+    """Writes a project of these modules into ``root``, and returns that."""
+    (root / package).mkdir()
+    (root / "scrapy.cfg").write_text(f"[settings]\ndefault = {package}.settings\n")
+    for name, text in {"__init__": "", **modules}.items():
+        (root / package / f"{name}.py").write_text(text)
+    return root
+
+
 def written(tmp_path: Path, source: str, config: str = "") -> type[PortedSpider]:
     """The spider of a module in a project of its own."""
-    package = tmp_path / f"project_{abs(hash(tmp_path))}"
-    package.mkdir()
-    (tmp_path / "scrapy.cfg").write_text(f"[settings]\ndefault = {package.name}.settings\n")
-    (package / "__init__.py").touch()
-    text = f"SPIDER_MODULES = ['{package.name}.one']\nROBOTSTXT_OBEY = True\n{config}"
-    (package / "settings.py").write_text(text)
-    (package / "one.py").write_text("import scrapy\n" + textwrap.dedent(source))
+    package = f"project_{abs(hash(tmp_path))}"
+    config = f"SPIDER_MODULES = ['{package}.one']\nROBOTSTXT_OBEY = True\n{config}"
+    source = "import scrapy\n" + textwrap.dedent(source)
+    write_project(tmp_path, package, settings=config, one=source)
     registry = spiders_of(tmp_path)
     assert registry.broken == {}
     (spider,) = registry.spiders.values()

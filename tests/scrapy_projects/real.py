@@ -1,5 +1,6 @@
 """Runs spiders of a project by Scrapy itself: ``python real.py SITE OUT NAME...``, in the project's
-directory. Writes NAME.jsonl and NAME.stats for each into OUT."""
+directory. Writes NAME.jsonl and NAME.stats for each into OUT. A spider with an attribute ``out``
+is given the path OUT/NAME.out."""
 
 import json
 import sys
@@ -18,7 +19,8 @@ def main(site: str, out: str, names: list[str]) -> None:
     for name in names:
         crawler = process.create_crawler(name)
         crawlers.append(crawler)
-        process.crawl(crawler, site=site)
+        more = {"out": f"{out}/{name}.out"} if hasattr(crawler.spidercls, "out") else {}
+        process.crawl(crawler, site=site, **more)
     process.start()
     for name, crawler in zip(names, crawlers, strict=True):
         Path(out, f"{name}.stats").write_text(json.dumps(crawler.stats.get_stats(), default=str))

@@ -1,10 +1,8 @@
-"""Partials, headers and signals, by Scrapy and by our engine: the same items and stats."""
+"""Partials, headers, signals and exceptions, by Scrapy and by our engine: equal items and stats."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,16 +10,15 @@ import pytest
 from crawlframe.scrapy.project import spiders_of
 from crawlframe.scrapy.report import verdict_on
 from crawlframe.scrapy.spider import PortedSpider
-from tests.scrapy_projects.ours import crawl
-from tests.scrapy_projects.site import Site
+from tests.scrapy_projects.beside import Beside, as_set, beside_scrapy
+from tests.scrapy_projects.ported_spiders import write_project
 
 pytestmark = [
     pytest.mark.process,
     pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning"),
 ]
-HERE = Path(__file__).parent
 SETTINGS = """
-SPIDER_MODULES = ["parity.spiders"]
+SPIDER_MODULES = ["parity.spiders", "parity.failing"]
 ROBOTSTXT_OBEY = False
 DOWNLOAD_DELAY = 0
 RETRY_ENABLED = False
@@ -104,47 +101,231 @@ class Signals(scrapy.Spider):
 NAMES = ["partials", "headers", "layered"]
 
 
+FAILING = """
+import asyncio
+import scrapy
+from scrapy.exceptions import CloseSpider, DropItem
+
+class Base(scrapy.Spider):
+    def at(self, n, **more):
+        return scrapy.Request(f"{self.site}/item/{n}", **more)
+
+    async def start(self):
+        yield scrapy.Request(f"{self.site}/list")
+
+    def parse(self, response):
+        for n in range(3):
+            yield {"n": n}
+            yield self.at(n, callback=self.parse_item)
+        self.crawler.stats.inc_value("my/parsed")
+
+    def parse_item(self, response):
+        yield {"item": response.url[-1]}
+
+class Plain(Base):
+    name = "plain"
+    def parse(self, response):
+        yield from super().parse(response)
+        raise ValueError("late")
+
+class Within(Base):
+    name = "within"
+    def parse_item(self, response):
+        yield {"item": response.url[-1]}
+        if response.url.endswith("1"):
+            {}["missing"]
+        yield {"after": response.url[-1]}
+
+class AtOnce(Base):
+    name = "at_once"
+    def parse_item(self, response):
+        if response.url.endswith("1"):
+            raise TypeError("no")
+        return [{"item": response.url[-1]}]
+
+class Async(Base):
+    name = "async"
+    async def parse(self, response):
+        for thing in super().parse(response):
+            yield thing
+            await asyncio.sleep(0)
+        raise ValueError("late")
+
+class Start(Base):
+    name = "start"
+    async def start(self):
+        for n in range(3):
+            yield self.at(n, callback=self.parse_item)
+        raise ValueError("the list ends")
+
+class Errback(Base):
+    name = "errback"
+    async def start(self):
+        yield scrapy.Request(f"{self.site}/gone", errback=self.failed)
+    def failed(self, failure):
+        yield {"status": failure.value.response.status}
+        yield self.at(1, callback=self.parse_item)
+        raise ValueError("in the errback")
+
+class Refused(Base):
+    name = "refused"
+    def parse(self, response):
+        yield {"n": 1}
+        yield "a text"
+        yield 5
+        yield from super().parse(response)
+
+class Queued(Base):
+    name = "queued"
+    def parse(self, response):
+        self.crawler.engine.crawl(self.at(1, callback=self.parse_item))
+        raise ValueError("after crawl")
+
+class Closes(Base):
+    name = "closes"
+    def parse(self, response):
+        yield {"n": 1}
+        raise CloseSpider("enough")
+
+class Bad:
+    def process_item(self, item):
+        if item.get("n") == 1:
+            raise ValueError("not 1")
+        if item.get("item") == "2":
+            raise KeyError("2")
+        if item.get("item") == "0":
+            raise DropItem("0")
+        return item
+
+class BadAsync(Bad):
+    async def process_item(self, item):
+        await asyncio.sleep(0)
+        return super().process_item(item)
+
+class Next:
+    def process_item(self, item):
+        return {**item, "next": True}
+
+class Piped(Base):
+    name = "piped"
+    custom_settings = {"ITEM_PIPELINES": {Bad: 1, Next: 2}}
+
+class PipedAsync(Base):
+    name = "piped_async"
+    custom_settings = {"ITEM_PIPELINES": {BadAsync: 1, Next: 2}}
+
+class PipedAndRaises(Base):
+    name = "piped_and_raises"
+    custom_settings = {"ITEM_PIPELINES": {BadAsync: 1, Next: 2}}
+    def parse(self, response):
+        yield from super().parse(response)
+        raise ValueError("late")
+
+class Output:
+    def process_spider_output(self, response, result):
+        for number, thing in enumerate(result):
+            if number == 4:
+                raise ValueError("in a middleware")
+            yield thing
+    async def process_spider_output_async(self, response, result):
+        number = 0
+        async for thing in result:
+            number += 1
+            if number == 5:
+                raise ValueError("in a middleware")
+            yield thing
+
+class Middleware(Base):
+    name = "middleware"
+    custom_settings = {"SPIDER_MIDDLEWARES": {Output: 100}}
+
+class Recovers:
+    def process_spider_exception(self, response, exception):
+        return [{"recovered": type(exception).__name__}]
+
+class Recovered(Plain):
+    name = "recovered"
+    custom_settings = {"SPIDER_MIDDLEWARES": {Recovers: 100}}
+"""
+# spider -> exceptions of callbacks, and of pipelines
+CASES = {
+    "plain": ({"ValueError": 1}, {}),
+    "within": ({"KeyError": 1}, {}),
+    "at_once": ({"TypeError": 1}, {}),
+    "async": ({"ValueError": 1}, {}),
+    "start": ({"ValueError": 1}, {}),
+    "errback": ({"ValueError": 1}, {}),
+    "refused": ({}, {}),
+    "queued": ({"ValueError": 1}, {}),
+    "closes": ({}, {}),
+    "piped": ({}, {"Bad raised ValueError": 1, "Bad raised KeyError": 1}),
+    "piped_async": ({}, {"BadAsync raised ValueError": 1, "BadAsync raised KeyError": 1}),
+    "piped_and_raises": (
+        {"ValueError": 1},
+        {"BadAsync raised ValueError": 1, "BadAsync raised KeyError": 1},
+    ),
+    "middleware": ({"ValueError": 1}, {}),
+    "recovered": ({}, {}),
+}
+
+
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("parity")
-    (root / "parity").mkdir()
-    (root / "scrapy.cfg").write_text("[settings]\ndefault = parity.settings\n")
-    for name, text in {"__init__": "", "settings": SETTINGS, "spiders": SPIDERS}.items():
-        (root / "parity" / f"{name}.py").write_text(text)
-    return root
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
+    root = write_project(
+        tmp_path_factory.mktemp("parity"),
+        "parity",
+        settings=SETTINGS,
+        spiders=SPIDERS,
+        failing=FAILING,
+    )
+    out = tmp_path_factory.mktemp("scrapy")
+    with beside_scrapy(root, out, [*NAMES, "signals", *CASES]) as beside:
+        yield beside
 
 
-def test_items_are_those_of_scrapy(project: Path, tmp_path: Path) -> None:
-    registry = spiders_of(project)
-    assert registry.broken == {}
-    with Site() as site:
-        real = [sys.executable, HERE / "real.py", site.url, tmp_path, *NAMES]
-        subprocess.run([*map(str, real)], cwd=project, check=True)
-        for name in NAMES:
-            lines = (tmp_path / f"{name}.jsonl").read_text().splitlines()
-            ours = crawl(registry, name, site=site.url)
-            found = sorted(json.dumps(item, sort_keys=True) for item in ours.items)
-            assert found == sorted(json.dumps(json.loads(one), sort_keys=True) for one in lines)
-            assert found, ours.ended
+@pytest.mark.parametrize("name", NAMES)
+def test_items_are_those_of_scrapy(name: str, beside: Beside) -> None:
+    ours = beside.ours(name)
+    assert as_set(ours.items) == as_set(beside.theirs(name))
+    assert ours.items, ours.ended
 
 
-def test_signals_are_those_of_scrapy(project: Path, tmp_path: Path) -> None:
-    registry = spiders_of(project)
-    theirs, mine = tmp_path / "theirs", tmp_path / "mine"
-    with Site() as site:
-        given = ["-a", f"site={site.url}", "-a", f"out={theirs}"]
-        real = [sys.executable, "-m", "scrapy", "crawl", "signals", *given, "--nolog"]
-        subprocess.run(real, cwd=project, check=True)
-        ours = crawl(registry, "signals", site=site.url, out=str(mine))
-    assert mine.read_text() == theirs.read_text(), ours.ended
+def test_signals_are_those_of_scrapy(beside: Beside, tmp_path: Path) -> None:
+    ours = beside.ours("signals", out=str(tmp_path / "mine"))
+    theirs = (beside.out / "signals.out").read_text()
+    assert (tmp_path / "mine").read_text() == theirs, ours.ended
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_was_yielded_before_an_exception_stays(name: str, beside: Beside) -> None:
+    raised, failed = CASES[name]
+    ours, stats = beside.ours(name), beside.stats(name)
+    assert as_set(ours.items) == as_set(beside.theirs(name)), ours.ended
+    expected = {f"spider_exceptions/{kind}": n for kind, n in raised.items()}
+    for counted in (stats, ours.stats):
+        found = {k: n for k, n in counted.items() if k.startswith("spider_exceptions/")}
+        assert found.pop("spider_exceptions/count", 0) == sum(raised.values())
+        assert found == expected
+        assert counted.get("my/parsed") == stats.get("my/parsed")
+    dropped = {k: n for k, n in ours.stats.items() if k.startswith("dropped/")}
+    for reason, number in failed.items():
+        assert dropped.pop(f"dropped/{reason}") == number
+    assert sum(dropped.values()) == stats.get("item_dropped_count", 0)
+    assert ours.closing == ("enough" if name == "closes" else "")
+    said = [text.split()[1] for text in ours.ended.values() if text.startswith("error")]
+    pages = {"refused": 1, "piped": 2, "piped_async": 2, "piped_and_raises": 2}
+    assert len(said) == pages.get(name, sum(raised.values())), ours.ended
+    assert {*said} == ({"callback"} if raised or name == "refused" else set()) | (
+        {"pipeline"} if failed else set()
+    )
 
 
 def test_what_cannot_travel_or_is_late_is_said(tmp_path: Path) -> None:
-    (tmp_path / "told").mkdir()
-    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = told.settings\n")
-    (tmp_path / "told/settings.py").write_text("SPIDER_MODULES = ['told.spiders']\n")
-    (tmp_path / "told/spiders.py").write_text(
-        "import scrapy\n"
+    write_project(
+        tmp_path,
+        "told",
+        settings="SPIDER_MODULES = ['told.spiders']\n",
+        spiders="import scrapy\n"
         "from functools import partial\n"
         "from scrapy.signals import spider_idle\n"
         "class Told(scrapy.Spider):\n"
@@ -162,7 +343,7 @@ def test_what_cannot_travel_or_is_late_is_said(tmp_path: Path) -> None:
         "    def plain(self, response):\n"
         "        def inner():\n"
         "            yield 1\n"
-        "        return [*inner()]\n"
+        "        return [*inner()]\n",
     )
     registry = spiders_of(tmp_path)
     told = registry.get("told")

@@ -15,7 +15,7 @@ from crawlframe.scrapy.spider import PortedSpider
 from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.spider import build, read_settings
 from crawlframe.spider.task_settings import overridden
-from tests.scrapy_projects.ported_spiders import Plain, of
+from tests.scrapy_projects.ported_spiders import Plain, of, write_project
 
 
 class Attributes(Plain):
@@ -130,19 +130,17 @@ class Off:
 
 def test_add_ons_change_settings_and_add_components(tmp_path: Path) -> None:
     """Also by classes that find spiders; the project's own settings go first."""
-    package = tmp_path / f"project_{abs(hash(tmp_path))}"
-    package.mkdir()
-    (tmp_path / "scrapy.cfg").write_text(f"[settings]\ndefault = {package.name}.settings\n")
-    for name, text in {
-        "__init__": "",
-        "addon": ADDON,
-        "settings": "RETRY_TIMES = 3\nROBOTSTXT_OBEY = True\n"
-        f"ADDONS = {{'{package.name}.addon.Polite': 1, '{package.name}.addon.Off': 2}}\n",
-        "one": "import scrapy\n\nclass One(scrapy.Spider):\n    name = 'one'\n"
+    package = f"project_{abs(hash(tmp_path))}"
+    write_project(
+        tmp_path,
+        package,
+        addon=ADDON,
+        settings="RETRY_TIMES = 3\nROBOTSTXT_OBEY = True\n"
+        f"ADDONS = {{'{package}.addon.Polite': 1, '{package}.addon.Off': 2}}\n",
+        one="import scrapy\n\nclass One(scrapy.Spider):\n    name = 'one'\n"
         "    def parse(self, response):\n"
         "        yield {'sent': response.request.headers['X-Addon'].decode()}\n",
-    }.items():
-        (package / f"{name}.py").write_text(text)
+    )
     registry = spiders_of(tmp_path)
     assert registry.broken == {}
     spider = registry.spiders["one"]

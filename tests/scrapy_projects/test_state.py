@@ -12,6 +12,7 @@ import pytest
 from crawlframe.scrapy.project import spiders_of
 from crawlframe.scrapy.report import verdict_on
 from crawlframe.scrapy.spider import PortedSpider
+from tests.scrapy_projects.ported_spiders import write_project
 
 _number = itertools.count()
 Project = Callable[..., type[PortedSpider]]
@@ -23,13 +24,11 @@ def project(tmp_path: Path) -> Project:
 
     def make(spider: str, config: str = "", **modules: str) -> type[PortedSpider]:
         name = f"stateful{next(_number)}"
-        package = tmp_path / name
-        package.mkdir()
-        (tmp_path / "scrapy.cfg").write_text(f"[settings]\ndefault = {name}.settings\n")
         head = f"SPIDER_MODULES = ['{name}.spider']\nROBOTSTXT_OBEY = True\n"
-        texts = {"__init__": "", "settings": head + config, "spider": "import scrapy\n" + spider}
-        for module, text in {**texts, **modules}.items():
-            (package / f"{module}.py").write_text(textwrap.dedent(text).replace("PROJECT", name))
+        texts = {"settings": head + config, "spider": "import scrapy\n" + spider, **modules}
+        for module, text in texts.items():
+            texts[module] = textwrap.dedent(text).replace("PROJECT", name)
+        write_project(tmp_path, name, **texts)
         registry = spiders_of(tmp_path)
         assert registry.broken == {}
         found = registry.get("one")
