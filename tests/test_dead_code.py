@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from tests.test_rooms import CHECKOUT, CODE, imports, modules
+from tests.test_rooms import CHECKOUT, CODE, imports, modules, parsed
 
 # Modules that are loaded by a name in a string, which no reader of imports sees, and by whom.
 LOADED_BY_NAME = {
@@ -75,7 +75,7 @@ WORD = re.compile(r"\w+")
 @cache
 def trees() -> dict[str, ast.Module]:
     return {
-        name: ast.parse(path.read_text(), str(path))
+        name: parsed(path.read_text())
         for name, path in modules(CHECKOUT)
         if ".migrations" not in name
     }
@@ -88,17 +88,22 @@ def is_listed(module: str) -> bool:
     return bool(above) or module in LOADED_BY_NAME
 
 
-def strings(tree: ast.AST) -> Iterator[str]:
+@cache
+def strings(tree: ast.AST) -> list[str]:
+    nodes = [*ast.walk(tree)]
     documented = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and node.body
         and isinstance(node.body[0], ast.Expr)
     }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield from [node.value] if id(node) not in documented else []
+    constants = (node for node in nodes if isinstance(node, ast.Constant))
+    return [
+        node.value
+        for node in constants
+        if isinstance(node.value, str) and id(node) not in documented
+    ]
 
 
 @pytest.mark.slow

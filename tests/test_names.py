@@ -5,15 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from functools import cache
-from pathlib import Path
+from collections.abc import Mapping
 
 import pytest
 
-CHECKOUT = Path(__file__).parent.parent
+from tests.test_dead_code import trees
+
 PACKAGES = ("crawlframe", "crawlservice")
-# Django finds commands and migrations by these names.
-OF_DJANGO = {"Command", "Migration"}
+OF_DJANGO = {"Command"}  # by which Django finds commands
 # Adjectives, verbs and adverbs that have stood alone as the name of a number.
 BARE = set(
     """
@@ -31,68 +30,55 @@ BARE = set(
 NUMBER = re.compile(r"-?\d|int\(|timedelta\(")
 
 
-@cache
-def parsed(root: Path, package: str) -> list[tuple[str, ast.Module]]:
-    paths = sorted((root / package).rglob("*.py"))
-    return [(str(path.relative_to(root)), ast.parse(path.read_text())) for path in paths]
-
-
-def repeated_classes(root: Path, package: str) -> dict[str, list[str]]:
+def repeated_classes(modules: Mapping[str, ast.Module], package: str) -> dict[str, list[str]]:
     """Module-level classes, private ones apart."""
     places = defaultdict(list)
-    for path, tree in parsed(root, package):
-        for node in tree.body:
+    for name, tree in modules.items():
+        for node in tree.body if name.partition(".")[0] == package else []:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(path)
-    return {name: paths for name, paths in places.items() if len(paths) > 1}
+                places[node.name].append(name)
+    return {name: found for name, found in places.items() if len(found) > 1}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_class_name_is_used_once_in_a_package(package: str) -> None:
-    repeated = repeated_classes(CHECKOUT, package)
-    assert {name: paths for name, paths in repeated.items() if name not in OF_DJANGO} == {}
+    repeated = repeated_classes(trees(), package)
+    assert {name: found for name, found in repeated.items() if name not in OF_DJANGO} == {}
 
 
-def test_a_repeated_class_name_is_found(tmp_path: Path) -> None:
-    for name in ("node/a", "near/b"):
-        path = tmp_path / f"crawlframe/{name}.py"
-        path.parent.mkdir(parents=True)
-        path.write_text("class Found:\n    class Kind: ...\nclass _Found: ...\n")
-    expected = {"Found": ["crawlframe/near/b.py", "crawlframe/node/a.py"]}
-    assert repeated_classes(tmp_path, "crawlframe") == expected
+def test_a_repeated_class_name_is_found() -> None:
+    tree = ast.parse("class Found:\n    class Kind: ...\nclass _Found: ...\n")
+    modules = dict.fromkeys(("a.node.a", "a.near.b", "b"), tree)
+    assert repeated_classes(modules, "a") == {"Found": ["a.node.a", "a.near.b"]}
 
 
-def numbers_without_a_noun(root: Path, package: str) -> list[str]:
-    """Constants of modules with one of the names BARE whose value is a number or a timedelta."""
+def numbers_without_a_noun(tree: ast.Module) -> list[str]:
+    """Constants of a module with one of the names BARE whose value is a number or a timedelta."""
     found: list[str] = []
-    for path, tree in parsed(root, package):
-        for node in tree.body:
-            match node:
-                case ast.Assign([ast.Tuple(targets)], ast.Tuple(values)):
-                    pairs = [*zip(targets, values, strict=True)]
-                case ast.Assign([target], value) | ast.AnnAssign(target, value=ast.expr() as value):
-                    pairs = [(target, value)]
-                case _:
-                    continue
-            found += (
-                f"{path}: {target.id}"
-                for target, value in pairs
-                if isinstance(target, ast.Name)
-                if target.id.strip("_") in BARE and NUMBER.match(ast.unparse(value))
-            )
+    for node in tree.body:
+        match node:
+            case ast.Assign([ast.Tuple(targets)], ast.Tuple(values)):
+                pairs = [*zip(targets, values, strict=True)]
+            case ast.Assign([target], value) | ast.AnnAssign(target, value=ast.expr() as value):
+                pairs = [(target, value)]
+            case _:
+                continue
+        found += (
+            target.id
+            for target, value in pairs
+            if isinstance(target, ast.Name)
+            if target.id.strip("_") in BARE and NUMBER.match(ast.unparse(value))
+        )
     return found
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("package", PACKAGES)
-def test_a_number_has_a_noun(package: str) -> None:
-    assert numbers_without_a_noun(CHECKOUT, package) == []
+def test_a_number_has_a_noun() -> None:
+    bare = {name: numbers_without_a_noun(tree) for name, tree in trees().items()}
+    assert {name: found for name, found in bare.items() if found} == {}
 
 
-def test_a_number_without_a_noun_is_found(tmp_path: Path) -> None:
-    (tmp_path / "crawlframe").mkdir()
+def test_a_number_without_a_noun_is_found() -> None:
     text = "MOST = 1 << 3\n_EVERY: int = -2\nMAX_PAGES = 3\nSHOWN = ('a',)\nFIRST, LEAST = 1, 2\n"
-    (tmp_path / "crawlframe/a.py").write_text(text)
-    expected = [f"crawlframe/a.py: {name}" for name in ("MOST", "_EVERY", "LEAST")]
-    assert numbers_without_a_noun(tmp_path, "crawlframe") == expected
+    assert numbers_without_a_noun(ast.parse(text)) == ["MOST", "_EVERY", "LEAST"]
