@@ -139,7 +139,7 @@ class Bench:
             self.report_sent(*sent, generation=generation)
         return claim
 
-    def report_sent(self, *requests: Claimed, ago: int = 0, generation: int = NODE) -> None:
+    def report_sent(self, *requests: Claimed, ago: float = 0, generation: int = NODE) -> None:
         """The workers sent these requests ``ago`` milliseconds ago."""
         signal = Signal(SENT, ago)
         self._claim(

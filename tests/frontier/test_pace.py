@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from redis import Redis
 
-from crawlframe.frontier.client.records import SENT, UNSENT, FreedSlot, Signal, TaskLimits
+from crawlframe.frontier.client.records import NEVER_SENT, SENT, FreedSlot, Signal, TaskLimits
 from crawlframe.frontier.client.scripts import LUA
 from tests.frontier.bench import Bench
 
@@ -125,7 +125,7 @@ def test_the_next_request_of_the_host_may_go_at_once(bench: Bench) -> None:
         (one,) = bench.claim_unsent()
         assert bench.claim_unsent() == []
         bench.sequences[1] += 1
-        told = FreedSlot(one.rid, one.host, one.claim, Signal(SENT, UNSENT))
+        told = FreedSlot(one.rid, one.host, one.claim, Signal(SENT, NEVER_SENT))
         bench.frontier.claim(1, bench.sequences[1], 0, [told])
     (last,) = bench.claim_unsent()
     bench.sequences[1] += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,10 +16,12 @@ from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.frontier.client.records import (
     ANSWERED,
     BLOCKED,
+    NEVER_SENT,
     QUOTA,
     REFUSED,
     SENT,
     UNREACHABLE,
+    UNSENT,
     Signal,
     TaskLimits,
 )
@@ -414,6 +417,25 @@ def test_a_delay_counts_from_the_completion_if_that_overtakes_the_word_that_it_w
     assert 2000 <= next_in(bench, now) <= 2100
     bench.report_sent(one, ago=100)
     assert 2000 <= next_in(bench, now) <= 2100
+
+
+@pytest.mark.parametrize("verb", ["complete", "retry", "release", "claim"])
+def test_a_request_that_was_not_sent_spends_no_time_though_its_end_overtakes_that_word(
+    bench: Bench, verb: str
+) -> None:
+    bench.frontier.open_task(1, TaskLimits(delay=HOUR), bench.requests(3))
+    (one,) = bench.claim_unsent()
+    unsent = Signal(UNSENT)
+    if verb == "complete":
+        bench.frontier.complete([replace(bench.completion(one), signal=unsent)])
+    elif verb == "claim":
+        tell(bench, UNSENT, 0, one)
+    else:
+        getattr(bench.frontier, verb)(1, [(one.rid, one.host, 0, unsent)])
+    bench.report_sent(one, ago=NEVER_SENT)  # too late, so nobody reads it
+    assert len(bench.claim_unsent()) == 1
+    assert bench.claim_unsent() == []
+    assert bench.frontier.audit() == []
 
 
 @pytest.mark.parametrize("adaptive", [False, True])

@@ -84,15 +84,16 @@ class Claimed(NamedTuple):
 
 
 # Kinds of signals.
-NOTHING, ANSWERED, REFUSED, UNREACHABLE, BLOCKED, SENT, QUOTA, PROXY_FAILED = range(8)
-UNSENT = -1.0  # in place of the age of a request that does not leave
+NOTHING, ANSWERED, REFUSED, UNREACHABLE, BLOCKED, SENT, QUOTA, PROXY_FAILED, UNSENT = range(9)
+NEVER_SENT = -1.0  # in place of the age of a request that does not leave
 ANSWERS = (ANSWERED, QUOTA)  # of hosts that neither refuse nor block
 FAULT, LOGIN = 1, 2  # ms of PROXY_FAILED: whatever the host; and its login is the reason
 
 
 class Signal(NamedTuple):
     """A fetch's report about its host. It is applied once, by the verb that frees the slot; SENT
-    comes before, from a fetch that has just started."""
+    comes before, from a fetch that has just started. UNSENT: nothing was sent, so the delay of the
+    host does not count."""
 
     kind: int = NOTHING
     # ANSWERED: time of the fetch; REFUSED: time that the server asks for, -1 if none; SENT: age;

@@ -465,7 +465,7 @@ local function leave(rid, own, freed, groups, kind, ms, address)
       freed[host] = (freed[host] or 0) + 1
       local proxy = naming.split_hold(hold or '')
       if proxy then left_pairs[#left_pairs + 1] = {host, proxy} end
-      if kind then note_signal(id, host, kind, ms, address, proxy) end
+      if kind then note_signal(id, host, kind, ms, address, proxy, rid) end
     end
   end
   return lane

@@ -1,7 +1,7 @@
 -- Signals: reports of fetches about their hosts, kept with the hosts. A signal is noted by the verb that
 -- frees the slot of its fetch, so it counts once, and all are applied by hear_signals(), which must
 -- come before free_slots().
-local ANSWERED, SENT = 1, 5
+local ANSWERED, SENT = 1, 5  -- as in records.py
 local rules
 local function pace_rules()
   rules = rules or define_pace()
@@ -12,9 +12,22 @@ local told, watching = {}, nil  -- host -> signals
 local moved = {}  -- host -> the address to which it was connected
 local through = {}  -- {place, proxy, kind, ms}: signals of fetches through proxies of the pool
 
+-- This request of the host was sent so many ms ago, through a proxy of the pool, if one is named. Negative: it is not
+-- sent.
+local function note_sent(host, ago, rid, proxy)
+  if proxy and delay_from(HOST(naming.pair(host, proxy)), ago, rid) then via.settle_pair(host, proxy) end
+  local told = delay_from(HOST(host), ago, rid)
+  local address = address_of(host)
+  if address and delay_from(ADDRESS(address), ago, rid) then show_address(address) end
+  local waits = address and call('ZSCORE', WAITING(address), host)
+  if told and not waits and call('EXISTS', LANES(host)) == 1 then bring_back(host) end
+end
+
 -- Answers matter only to hosts with an adaptive rate, and to watched hosts.
--- proxy: of the pool, that the fetch went through; it says nothing about others then.
-function note_signal(id, host, kind, ms, address, proxy)
+-- proxy: of the pool, that the fetch went through; it says nothing about others then. rid: of its request.
+function note_signal(id, host, kind, ms, address, proxy, rid)
+  local UNSENT = 8  -- this end of a request may come before the report of its master that says the same
+  if kind == UNSENT then return note_sent(host, -1, rid, proxy) end
   if proxy and kind and kind ~= 0 then
     through[#through + 1] = {host, proxy, kind, ms}
     local task = task_of(id)
@@ -133,16 +146,6 @@ local function move_host(host, address)
   count_at(address, active)
   call('SET', PLACED, 1)
   placing = true
-end
-
--- This request of the host was sent so many ms ago, through a proxy of the pool, if one is named.
-local function note_sent(host, ago, rid, proxy)
-  if proxy and delay_from(HOST(naming.pair(host, proxy)), ago, rid) then via.settle_pair(host, proxy) end
-  local told = delay_from(HOST(host), ago, rid)
-  local address = address_of(host)
-  if address and delay_from(ADDRESS(address), ago, rid) then show_address(address) end
-  local waits = address and call('ZSCORE', WAITING(address), host)
-  if told and not waits and call('EXISTS', LANES(host)) == 1 then bring_back(host) end
 end
 
 local function hear_signals()

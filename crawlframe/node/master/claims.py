@@ -10,7 +10,7 @@ from itertools import islice
 
 from crawlframe.frontier import Claim, FreedSlot, Frontier
 from crawlframe.frontier.client.batches import MAX_ENTRIES
-from crawlframe.frontier.client.records import SENT, UNSENT, Signal
+from crawlframe.frontier.client.records import NEVER_SENT, SENT, Signal
 from crawlframe.identity.identity import Introduction
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.affinity import NodeAffinity
@@ -145,7 +145,7 @@ class Claims:
 
     def _age(self, sent: FreedSlot, now: float) -> Signal:
         then = self._sent[sent]
-        return Signal(SENT, UNSENT if then == math.inf else max(0.0, 1000 * (now - then)))
+        return Signal(SENT, NEVER_SENT if then == math.inf else max(0.0, 1000 * (now - then)))
 
     def _ask_for(
         self,

@@ -17,7 +17,7 @@ local function end_fetches(over)
         told[rids[i]] = true
         freed[host] = (freed[host] or 0) + 1
         if proxy then left_pairs[#left_pairs + 1] = {host, proxy} end
-        note_signal(id, host, over[place - 2], over[place - 1], over[place], proxy)
+        note_signal(id, host, over[place - 2], over[place - 1], over[place], proxy, rids[i])
         marked[#marked + 1] = rids[i]
         marked[#marked + 1] = generation .. OVER .. '|' .. lane
       end

@@ -51,6 +51,7 @@ from crawlframe.frontier.client.records import (
     QUOTA,
     REFUSED,
     UNREACHABLE,
+    UNSENT,
     Claimed,
     Signal,
 )
@@ -123,6 +124,8 @@ class FetchReports:
         """Reports that nothing is sent for this claim: the delay of its host does not count."""
         if fetch.claimed.due is not None:
             self.sent(fetch.claimed, NEVER)
+            # The worker's commit may overtake that report, which its master passes on.
+            fetch.signal = fetch.outcome.fetch.signal = Signal(UNSENT)
 
     def end(self, fetch: ClaimedFetch, *, keep_slot: bool = False) -> None:
         """Reports the end of a fetch. ``keep_slot``: its slot of the host is freed later."""
