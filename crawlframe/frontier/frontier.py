@@ -12,7 +12,7 @@ from typing import Any
 
 from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
-from crawlframe.frontier.client.batches import MAX_ENTRIES, by_weight, chunks, question_chunks
+from crawlframe.frontier.client.batches import MAX_ENTRIES, by_weight, question_chunks
 from crawlframe.frontier.client.connection import LONG_TIMEOUT, TIMEOUT, connect, persist
 from crawlframe.frontier.client.eras import Eras
 from crawlframe.frontier.client.partitions import PartitionedStore, pack
@@ -334,17 +334,12 @@ class Frontier(Tasks):
 
     def _give(self, verb: str, generation: int, requests: Sequence[Any], *more: str) -> int:
         moved = 0
-        for partition, mine in self.store.split(requests, lambda request: request[1]):
-            for chunk in chunks(mine, MAX_ENTRIES):
-                entries = [[one[0], one[2], *(one[3] if len(one) > 3 else ())] for one in chunk]
-                moved += self.store.run(verb, partition, generation, pack(entries), *more)
+        for partition, mine in self.store.split_small(requests, lambda request: request[1]):
+            entries = [[one[0], one[2], *(one[3] if len(one) > 3 else ())] for one in mine]
+            moved += self.store.run(verb, partition, generation, pack(entries), *more)
         return moved
 
     def audit(self) -> list[str]:
         """Every discrepancy between counters and queues at this instant; empty if there is none."""
-        problems: list[str] = []
-        for partition in range(self.store.partitions):
-            problems += [
-                line.decode() for line in self.store.run("audit", partition, AUDIT_WALK)[1:]
-            ]
-        return problems
+        answers = self.store.run_everywhere("audit", AUDIT_WALK)
+        return [line.decode() for _, *lines in answers for line in lines]

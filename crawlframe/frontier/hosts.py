@@ -13,8 +13,8 @@ from crawlframe import gates
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.client.batches import MAX_ENTRIES, chunks
 from crawlframe.frontier.client.keys import Keys
-from crawlframe.frontier.client.partitions import PartitionedStore, pack
-from crawlframe.frontier.client.rows import Rows
+from crawlframe.frontier.client.partitions import pack
+from crawlframe.frontier.client.rows import StorePart
 from crawlframe.proxies.place import host_in
 
 KEYS_PER_SCAN = 1_000  # keys examined by one step of a search for hosts
@@ -61,24 +61,19 @@ class HostState:
     address: str = ""  # IP address of the last connection
 
 
-class Hosts:
+class Hosts(StorePart):
     """The part of the frontier that concerns hosts. All methods raise redis.RedisError, and
     EraChanged when another era has begun."""
-
-    def __init__(self, store: PartitionedStore) -> None:
-        self._store = store
-        self._rows = Rows(store)
 
     # -- state ------------------------------------------------------------------------------------
 
     def states(self, names: Sequence[str]) -> dict[str, HostState]:
         """The state of each of these hosts; empty for an unknown host."""
         found: dict[str, HostState] = {}
-        for partition, mine in self._store.split(names, lambda name: name):
-            for chunk in chunks(mine, MAX_ENTRIES):
-                now, *rows = self._store.run("hosts", partition, pack(chunk))
-                for name, row in zip(chunk, rows, strict=True):
-                    found[name] = self._state(partition, name, int(now), row)
+        for partition, mine in self._store.split_small(names, lambda name: name):
+            now, *rows = self._store.run("hosts", partition, pack(mine))
+            for name, row in zip(mine, rows, strict=True):
+                found[name] = self._state(partition, name, int(now), row)
         return {name: found[name] for name in names}
 
     def tasks(self, host: str, limit: int = 1_000) -> dict[int, int]:

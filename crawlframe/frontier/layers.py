@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from crawlframe.frontier.client.partitions import PartitionedStore
-from crawlframe.frontier.client.rows import Rows
+from crawlframe.frontier.client.rows import StorePart
 
 
 class Reached(NamedTuple):
@@ -25,15 +24,11 @@ class Reached(NamedTuple):
         return any(one is not None and one > layer for one in self.layers)
 
 
-class Layers:
+class Layers(StorePart):
     """A task that was opened with ``layers`` shows no requests that are deeper than its layer. A
     layer is done when nothing else is pending: that is when its counts, read after ``reached`` has
     found all partitions at it, say ``nr == beyond``, not counting its last request. Only then
     may ``go_on`` be called, and only with the next one."""
-
-    def __init__(self, store: PartitionedStore) -> None:
-        self._store = store
-        self._rows = Rows(store)
 
     def reached(self, task: int) -> Reached:
         """The layer and depth that the task has reached."""

@@ -6,8 +6,9 @@ import struct
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from crawlframe.frontier.client.batches import MAX_ENTRIES
-from crawlframe.frontier.client.partitions import PartitionedStore, pack
+from crawlframe.frontier.client.batches import chunks
+from crawlframe.frontier.client.partitions import pack
+from crawlframe.frontier.client.rows import StorePart
 from crawlframe.near.fingerprint import Fingerprint, NearStore
 
 PAGE_MS = 90 * 24 * 3600_000  # ms for which a store without a task keeps its last writes
@@ -31,18 +32,15 @@ class Like(NamedTuple):
     url: str
 
 
-class Near:
+class Near(StorePart):
     """Stores of compared pages. Each is in one partition, so simultaneous pages are compared in
     turn. Pages lost with Redis are just not recognised. Raises redis.RedisError."""
-
-    def __init__(self, store: PartitionedStore) -> None:
-        self._store = store
 
     def ask(self, store: NearStore, pages: Sequence[NearPage]) -> list[Like | None]:
         """The page that each of these pages resembles; None: none, so it is remembered. The answer
         is the same until the page is settled."""
         answers: list[Like | None] = []
-        for start in range(0, len(pages), MAX_ENTRIES):
+        for some in chunks([*pages]):
             entries = [
                 [
                     page.head,
@@ -50,7 +48,7 @@ class Near:
                     page.fingerprint.signature,
                     page.url[:URL],
                 ]
-                for page in pages[start : start + MAX_ENTRIES]
+                for page in some
             ]
             found = self._store.run(
                 "near",
@@ -69,9 +67,8 @@ class Near:
         """Settles pages, by their heads, that have a row. Pages in ``dropped`` are not remembered:
         their requests ended as errors."""
         entries = [[head, 0] for head in kept] + [[head, 1] for head in dropped]
-        for start in range(0, len(entries), MAX_ENTRIES):
-            some = pack(entries[start : start + MAX_ENTRIES])
-            self._store.run("near_end", self._partition(store), store.key, some)
+        for some in chunks(entries):
+            self._store.run("near_end", self._partition(store), store.key, pack(some))
 
     def forget(self, store: NearStore) -> None:
         """Removes a store."""

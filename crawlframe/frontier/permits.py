@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.frontier.client.records import NO_SIGNAL, Signal
+from crawlframe.frontier.client.rows import StorePart
 
 NOBODY = 0  # in place of a generation
 
@@ -19,12 +19,9 @@ class Permit(NamedTuple):
     ended: bool = False
 
 
-class Permits:
+class Permits(StorePart):
     """A permit takes a slot of its host, and its delay counts, as if the fetch were a claim. It
     lapses by itself if the fetch does not say that it is over."""
-
-    def __init__(self, store: PartitionedStore) -> None:
-        self._store = store
 
     def ask(
         self,

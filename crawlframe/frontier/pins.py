@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.frontier.client.rows import StorePart
 
 
-class TaskPins:
+class TaskPins(StorePart):
     """A generation serves such a task until it dies or leaves. The first partition decides which
     one does, and the others learn it."""
-
-    def __init__(self, store: PartitionedStore) -> None:
-        self._store = store
 
     def take(self, task: int, generation: int) -> bool:
         """Gives a task to a generation if no living one serves it. Returns whether it does."""

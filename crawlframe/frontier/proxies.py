@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from crawlframe.frontier.client.eras import ERA_MS
 from crawlframe.frontier.client.keys import Keys
-from crawlframe.frontier.client.partitions import PartitionedStore, pack
+from crawlframe.frontier.client.partitions import pack
+from crawlframe.frontier.client.rows import StorePart
 from crawlframe.proxies.place import host_in, pair_of
 
 TASKS = 100  # tasks named for one place
@@ -74,12 +75,9 @@ class Lack(NamedTuple):
     tasks: frozenset[int] = frozenset()
 
 
-class Proxies:
+class Proxies(StorePart):
     """The part of the frontier that concerns proxies. All methods raise redis.RedisError, and
     EraChanged when another era has begun."""
-
-    def __init__(self, store: PartitionedStore) -> None:
-        self._store = store
 
     def publish(self, version: str, proxies: Sequence[PooledProxy]) -> None:
         """Makes these the pool; with a version that is there already, nothing changes. Each of

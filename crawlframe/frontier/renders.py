@@ -5,19 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from crawlframe.frontier.client.partitions import PartitionedStore, pack
-from crawlframe.frontier.client.rows import Rows
+from crawlframe.frontier.client.partitions import pack
+from crawlframe.frontier.client.rows import StorePart
 from crawlframe.render.attempt import Taught
 from crawlframe.render.knowledge import Knowledge
 from crawlframe.render.template import URLTemplate
 
 
-class Renders:
+class Renders(StorePart):
     """The knowledge of one cluster. Raises redis.RedisError."""
-
-    def __init__(self, store: PartitionedStore) -> None:
-        self._store = store
-        self._rows = Rows(store)
 
     def learn(self, spider: str, pages: Iterable[Taught]) -> None:
         """Adds lessons of these pages."""

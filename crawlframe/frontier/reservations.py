@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from crawlframe.base.urls import host_of
-from crawlframe.frontier.client.batches import MAX_ENTRIES, chunks
-from crawlframe.frontier.client.partitions import PartitionedStore, pack
+from crawlframe.frontier.client.partitions import pack
 from crawlframe.frontier.client.records import fingerprints
+from crawlframe.frontier.client.rows import StorePart
 
 FINISHED, LEFT = 0, -1  # in place of the milliseconds of a Target
 
@@ -35,22 +35,17 @@ class Target(NamedTuple):
     left: bytes = b""
 
 
-class Reservations:
+class Reservations(StorePart):
     """Reservations of pages. They lapse, or are lost with Redis: a page may be fetched twice."""
-
-    def __init__(self, store: PartitionedStore) -> None:
-        self._store = store
 
     def take(self, wanted: Sequence[PageReservation]) -> dict[bytes, int]:
         """Reserves pages, or ends reservations. Returns, by rid, for how many milliseconds another
         request has had its page; 0: it has it itself."""
         held: dict[bytes, int] = {}
-        for partition, mine in self._store.split(wanted, lambda one: one.host):
-            for start in range(0, len(mine), MAX_ENTRIES):
-                some = mine[start : start + MAX_ENTRIES]
-                entries = pack([[one.key.hex(), one.rid, one.lasts] for one in some])
-                answers = self._store.run("reserve", partition, entries)
-                held |= {one.rid: ms for one, ms in zip(some, answers, strict=True)}
+        for partition, some in self._store.split_small(wanted, lambda one: one.host):
+            entries = pack([[one.key.hex(), one.rid, one.lasts] for one in some])
+            answers = self._store.run("reserve", partition, entries)
+            held |= {one.rid: ms for one, ms in zip(some, answers, strict=True)}
         return held
 
     def follow(self, targets: Sequence[Target]) -> list[int]:
@@ -58,13 +53,12 @@ class Reservations:
         task has admitted it; otherwise for how many milliseconds another request has had it. A
         FINISHED one is admitted from now on: 1 if it waits as a request of its own, else 0."""
         found: dict[Target, int] = {}
-        for partition, mine in self._store.split(targets, lambda one: host_of(one.url)):
-            for some in chunks(mine):
-                marks = zip(some, *fingerprints([one.target for one in some]), strict=True)
-                entries = [
-                    (str(one.task), one.rid, one.target, mark, number, one.lasts, one.left)
-                    for one, mark, number in marks
-                ]
-                answers = self._store.run("follow", partition, pack(entries))
-                found |= zip(some, answers, strict=True)
+        for partition, some in self._store.split_small(targets, lambda one: host_of(one.url)):
+            marks = zip(some, *fingerprints([one.target for one in some]), strict=True)
+            entries = [
+                (str(one.task), one.rid, one.target, mark, number, one.lasts, one.left)
+                for one, mark, number in marks
+            ]
+            answers = self._store.run("follow", partition, pack(entries))
+            found |= zip(some, answers, strict=True)
         return [found[target] for target in targets]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from crawlframe.frontier.client.partitions import PartitionedStore, pack
+from crawlframe.frontier.client.partitions import pack
 from crawlframe.frontier.client.records import groups
+from crawlframe.frontier.client.rows import StorePart
 from crawlframe.request.request import Admission
 
 
-class StartQueue:
+class StartQueue(StorePart):
     """The parts that ``start`` yields. The root request stays in progress, so NR does not reach 0
     between two of them."""
-
-    def __init__(self, store: PartitionedStore) -> None:
-        self._store = store
 
     def push(
         self, root: bytes, host: str, task: int, number: int, follow_ups: list[Admission]

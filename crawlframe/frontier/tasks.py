@@ -72,9 +72,8 @@ class Tasks:
         """Adds requests the task has not seen; returns how many were new. Raises FrontierError
         when Redis does not know the task."""
         new = 0
-        for partition, mine in self.store.split(admissions, lambda admission: admission.host):
-            for chunk in chunks(mine, MAX_ENTRIES):
-                new += self.store.run("admit", partition, task, pack(groups(chunk)))
+        for partition, some in self.store.split_small(admissions, lambda admission: admission.host):
+            new += self.store.run("admit", partition, task, pack(groups(some)))
         return new
 
     def set_limits(self, task: int, limits: TaskLimits) -> None:
@@ -281,9 +280,8 @@ class Tasks:
     def share_cookies(self, task: int, cookies: dict[str, str]) -> None:
         """Adds to a task's cookies; call it before ``complete``, so that follow-ups get them."""
         flat = [part for pair in cookies.items() for part in pair]
-        for partition in range(self.store.partitions):
-            for chunk in chunks(flat, 2 * MAX_ENTRIES):
-                self.store.run("cookies", partition, task, pack(chunk))
+        for chunk in chunks(flat, 2 * MAX_ENTRIES):
+            self.store.run_everywhere("cookies", task, pack(chunk))
 
     def cookies(self, task: int) -> SharedCookies:
         """A task's cookies, as passed to ``share_cookies``. Invalid ones are left out."""

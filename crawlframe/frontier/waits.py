@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from crawlframe.frontier.client.batches import MAX_ENTRIES, chunks
 from crawlframe.frontier.client.keys import Keys
-from crawlframe.frontier.client.partitions import PartitionedStore, pack
+from crawlframe.frontier.client.partitions import pack
 from crawlframe.frontier.client.records import Counts
+from crawlframe.frontier.client.rows import StorePart
 from crawlframe.frontier.hosts import FOREVER
 
 LOGGED_SECONDS = 10.0  # seconds; shorter waits are not logged
@@ -51,12 +52,9 @@ class WaitLog:
         self._logged |= {task: (wait.why, wait.host) for task, wait in long.items()}
 
 
-class Waits:
+class Waits(StorePart):
     """A wait is meant only if the gate closes every host where the task has ready requests. Raises
     redis.RedisError, and EraChanged when another era has begun."""
-
-    def __init__(self, store: PartitionedStore) -> None:
-        self._store = store
 
     def of(self, counts: Mapping[int, Counts | None]) -> dict[int, TaskWait]:
         """The waits of tasks that the gate keeps back. With very many hosts, only some are looked

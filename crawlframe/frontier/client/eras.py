@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from crawlframe.frontier.client.keys import KEYS, LASTING
-from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.frontier.client.rows import StorePart
 
 ERA_MS = 86_400_000  # ms, as in _shared.lua
 
@@ -25,11 +25,8 @@ class EraState(NamedTuple):
     state: str
 
 
-class Eras:
+class Eras(StorePart):
     """Raises redis.RedisError, and EraChanged when another era has begun in the meantime."""
-
-    def __init__(self, store: PartitionedStore) -> None:
-        self._store = store
 
     def read(self) -> list[EraState]:
         """The era of each partition."""
@@ -52,8 +49,7 @@ class Eras:
     def doubt(self) -> None:
         """Marks the data there is as doubted, of whichever era it is: nothing is claimed until a
         later one is open."""
-        for partition in range(self._store.partitions):
-            self._store.run("era", partition, 0, DOUBTED)
+        self._store.run_everywhere("era", 0, DOUBTED)
 
     def begin(self, number: int) -> None:
         """Starts a later era, and moves this client to it. Writes of other clients are refused
@@ -105,10 +101,8 @@ class Eras:
     def open(self) -> None:
         """Opens the era that this client has begun and filled: its data is complete. Raises
         EraChanged when Redis has lost something of it, or the era is doubted."""
-        for partition in range(self._store.partitions):
-            self._store.run("confirm", partition, OPEN)
+        self._store.run_everywhere("confirm", OPEN)
 
     def confirm(self) -> None:
         """Raises EraChanged when Redis has lost calls of this client that it had answered."""
-        for partition in range(self._store.partitions):
-            self._store.run("confirm", partition, "")
+        self._store.run_everywhere("confirm", "")

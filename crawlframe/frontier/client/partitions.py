@@ -14,9 +14,10 @@ from redis.exceptions import ConnectionError, RedisClusterException, ResponseErr
 
 from crawlframe.base import faults
 from crawlframe.errors import EraChanged, Fenced, FrontierError
+from crawlframe.frontier.client.batches import chunks
 from crawlframe.frontier.client.call_log import CallLog
 from crawlframe.frontier.client.keys import Keys
-from crawlframe.frontier.client.scripts import UNCOUNTED, UNGUARDED, Scripts
+from crawlframe.frontier.client.scripts import UNCOUNTED, UNGUARDED, register
 from crawlframe.proxies.place import host_in
 
 T = TypeVar("T")
@@ -48,7 +49,7 @@ class PartitionedStore:
         self.call_log = call_log or CallLog()
         self._follows = follows
         self.keys = [Keys(prefix, partition) for partition in range(partitions)]
-        self._scripts = Scripts(redis)
+        self._scripts = register(redis)
 
     def apart(self) -> PartitionedStore:
         """The same data for a client of its own, which continues in no other era."""
@@ -71,6 +72,18 @@ class PartitionedStore:
             mine[self.partition_of(host(thing))].append(thing)
         yield from mine.items()
 
+    def split_small(
+        self, things: Iterable[T], host: Callable[[T], str]
+    ) -> Iterator[tuple[int, list[T]]]:
+        """As ``split``, in pieces for one script call each."""
+        for partition, mine in self.split(things, host):
+            for chunk in chunks(mine):
+                yield partition, chunk
+
+    def run_everywhere(self, verb: str, *args: Any) -> list[Any]:
+        """Runs the script of a verb in each partition, in order. Returns their answers."""
+        return [self.run(verb, partition, *args) for partition in range(self.partitions)]
+
     def run(self, verb: str, partition: int, *args: Any) -> Any:
         """Runs the script of a verb. Raises Fenced, EraChanged, FrontierError, redis.RedisError."""
         try:
@@ -88,14 +101,14 @@ class PartitionedStore:
             args = (*args, self.call_log.words(partition))
         try:
             faults.at(f"{verb}.before", ConnectionError)
-            answer = getattr(self._scripts, verb)(keys=[keys.tag], args=args)
+            answer = self._scripts[verb](keys=[keys.tag], args=args)
             faults.at(f"{verb}.after", ConnectionError)
         except RedisClusterException as error:  # not a RedisError, although it should be
             raise ConnectionError(str(error)) from None
         except ResponseError as error:
             word = str(error).partition(" ")[0]
             if word == "LOST":
-                self._scripts.era(keys=[keys.tag], args=[0, "doubted"])
+                self._scripts["era"](keys=[keys.tag], args=[0, "doubted"])
             if refusal := REFUSALS.get(word):
                 raise refusal(str(error)) from None
             raise

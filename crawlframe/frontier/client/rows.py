@@ -114,6 +114,14 @@ class Rows:
             log.warning("%s %r cannot be read and is %s: %s", key, field[:200], fate, error)
 
 
+class StorePart:
+    """A part of the frontier, which reads and writes one store."""
+
+    def __init__(self, store: PartitionedStore) -> None:
+        self._store = store
+        self._rows = Rows(store)
+
+
 def _is_junk(error: Exception) -> bool:
     """Whether it is not a number, text or JSON at all."""
     of_other_form = isinstance(error, msgspec.ValidationError)

@@ -75,53 +75,6 @@ def files(verb: str) -> list[Path]:
     )
 
 
-class Scripts:
-    """The verbs as attributes: ``scripts.claim(keys=[tag], args=[...])``."""
-
-    admit: Script
-    advance: Script
-    announce: Script
-    audit: Script
-    cancel: Script
-    claim: Script
-    close: Script
-    complete: Script
-    confirm: Script
-    cookies: Script
-    era: Script
-    follow: Script
-    hosts: Script
-    known: Script
-    last: Script
-    layer: Script
-    learn: Script
-    lease: Script
-    leases: Script
-    limits: Script
-    near: Script
-    near_end: Script
-    near_forget: Script
-    open: Script
-    order: Script
-    park: Script
-    permit: Script
-    pin: Script
-    pool: Script
-    push: Script
-    quarantine: Script
-    redirect: Script
-    release: Script
-    replay: Script
-    reserve: Script
-    resume: Script
-    retake: Script
-    retry: Script
-    robots: Script
-    state: Script
-    unpark: Script
-    unpin: Script
-    waits: Script
-
-    def __init__(self, redis: Redis) -> None:
-        for verb in verbs():
-            setattr(self, verb, redis.register_script(source(verb)))
+def register(redis: Redis) -> dict[str, Script]:
+    """The verbs by name: ``scripts["claim"](keys=[tag], args=[...])``."""
+    return {verb: redis.register_script(source(verb)) for verb in verbs()}

@@ -17,7 +17,8 @@ from redis import ResponseError
 from crawlframe.base.public_suffixes import registered_domain, suffix_rules
 from crawlframe.base.urls import without_port
 from crawlframe.frontier.client.batches import chunks
-from crawlframe.frontier.client.partitions import PartitionedStore, pack
+from crawlframe.frontier.client.partitions import pack
+from crawlframe.frontier.client.rows import StorePart
 from crawlframe.proxies.place import host_in
 
 OFF, DOMAIN = "off", "domain"  # of conf.AFFINITIES
@@ -134,11 +135,8 @@ def rebalance(slots: Sequence[str], loads: Mapping[str, NodeLoad]) -> list[str]:
     return slots
 
 
-class Affinity:
+class Affinity(StorePart):
     """The table and the loads in Redis. Raises redis.RedisError."""
-
-    def __init__(self, store: PartitionedStore) -> None:
-        self._store = store
 
     def report(self, generation: int, load: NodeLoad) -> None:
         """Reports the recent claims of a generation to the others."""

@@ -9,17 +9,12 @@ from ipaddress import ip_network
 import msgspec
 from msgspec.structs import replace
 
-from crawlframe.frontier.client.partitions import PartitionedStore
-from crawlframe.frontier.client.rows import Rows
+from crawlframe.frontier.client.rows import StorePart
 from crawlframe.frontier.cluster.nodes import NodeInfo
 
 
-class Leases:
+class Leases(StorePart):
     """Generations, their leases and fences. Raises Fenced and redis.RedisError as Frontier does."""
-
-    def __init__(self, store: PartitionedStore) -> None:
-        self._store = store
-        self._rows = Rows(store)
 
     def announce(self, node: NodeInfo) -> None:
         """Publishes the node of a generation to the cluster."""
@@ -29,15 +24,13 @@ class Leases:
 
     def renew(self, generation: int, seconds: float) -> None:
         """Extends the lease of this generation to ``seconds`` from now. Raises Fenced."""
-        for partition in range(self._store.partitions):
-            self._store.run("lease", partition, generation, int(seconds * 1000))
+        self._store.run_everywhere("lease", generation, int(seconds * 1000))
 
     def left(self) -> dict[int, float]:
         """Generations that were not replayed, with the seconds left (the least of all
         partitions)."""
         left: dict[int, float] = {}
-        for partition in range(self._store.partitions):
-            answer = self._store.run("leases", partition)
+        for partition, answer in enumerate(self._store.run_everywhere("leases")):
             for place, generation in self._rows.read_members("GENERATIONS", answer[::2], partition):
                 seconds = answer[2 * place + 1] / 1000
                 left[generation] = min(seconds, left.get(generation, seconds))

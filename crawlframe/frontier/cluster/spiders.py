@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from crawlframe.frontier.client.partitions import PartitionedStore
-from crawlframe.frontier.client.rows import Rows
+from crawlframe.frontier.client.rows import StorePart
 from crawlframe.spider.spider import SpiderInfo
 
 
-class SpiderCatalogue:
+class SpiderCatalogue(StorePart):
     """The spiders of one cluster. Raises redis.RedisError."""
-
-    def __init__(self, store: PartitionedStore) -> None:
-        self._store = store
-        self._rows = Rows(store)
 
     def publish(self, infos: list[SpiderInfo]) -> None:
         """Publishes spiders to the service. Spiders not named stay as they are."""

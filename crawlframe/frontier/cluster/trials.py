@@ -7,8 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from crawlframe.errors import FrontierError
-from crawlframe.frontier.client.partitions import PartitionedStore
-from crawlframe.frontier.client.rows import Rows
+from crawlframe.frontier.client.rows import StorePart
 
 ORDER_MS = 120_000  # milliseconds after which an order is forgotten
 KEPT_MS = 600_000  # milliseconds for which an answer is kept
@@ -32,12 +31,8 @@ class TrialState(msgspec.Struct, frozen=True):
     waited: float
 
 
-class Trials:
+class Trials(StorePart):
     """Orders for trials of kept pages, which are lost with Redis. Raises redis.RedisError."""
-
-    def __init__(self, store: PartitionedStore) -> None:
-        self._store = store
-        self._rows = Rows(store)
 
     def ask(self, order: str, what: TrialOrder) -> None:
         """Gives an order, with an id of its own. Raises FrontierError while too many wait."""
