@@ -63,7 +63,7 @@ class Waits(StorePart):
         open_: set[int] = set()
         seen: dict[int, int] = dict.fromkeys(asked, 0)
         first: dict[int, TaskWait] = {}
-        for task, ready, may_go, wait in self._rows([*asked]) if asked else ():
+        for task, ready, may_go, wait in self._lanes([*asked]) if asked else ():
             seen[task] += ready
             if may_go:
                 open_.add(task)
@@ -72,7 +72,7 @@ class Waits(StorePart):
         whole = {task for task, ready in asked.items() if seen[task] >= ready}
         return {task: wait for task, wait in first.items() if task in whole - open_}
 
-    def _rows(self, tasks: list[int]) -> Iterator[tuple[int, int, int, TaskWait]]:
+    def _lanes(self, tasks: list[int]) -> Iterator[tuple[int, int, int, TaskWait]]:
         """(task, ready requests, how many may go, wait of the others), of a part of the hosts."""
         packed = pack([str(task) for task in tasks])
         for partition, keys in enumerate(self._store.keys):
