@@ -1,2 +1,2 @@
-"""Mutants: the protocol with one line broken, and the test that notices it. See
+"""Mutants: the scripts of the frontier with one line broken, and the test that notices it. See
 docs/survives.md."""

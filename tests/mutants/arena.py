@@ -27,13 +27,13 @@ FIRST_LOOK = 60.0  # seconds, if that is unknown
 
 
 class Row(NamedTuple):
-    """The result of one test. ``failed`` is "" or why. ``parts``: verbs and functions that it
-    ran; ``lines``: file -> its lines that ran, where that is known."""
+    """The result of one test. ``failed`` is "" or why. ``verbs``: those that it
+    called; ``lines``: file -> its lines that ran, where that is known."""
 
     test: str
     failed: str = ""
     seconds: float = 0.0
-    parts: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
     lines: Mapping[str, Sequence[int]] = MappingProxyType({})
     again: bool = False  # it failed before, and passed on the sound code
 
@@ -71,9 +71,7 @@ class Arena:
         """Runs the tests, in this order, up to the first that notices the mutant: it fails, and
         passes on the sound code. Then that is the last row, and its ``again`` is true."""
         order = [(test.test, patience + 10 * test.seconds) for test in tests]
-        is_script = mutant.file.endswith(".lua")
-        source = lua.bounded(mutant.source) if is_script else mutant.source
-        return self._ask({"tests": order, "files": {mutant.file: source}})
+        return self._ask({"tests": order, "files": {mutant.file: lua.bounded(mutant.source)}})
 
     def _ask(self, order: dict[str, Any]) -> list[Row]:
         if not self._reads:
@@ -81,7 +79,7 @@ class Arena:
             self._start()
         self._orders.write(json.dumps(order) + "\n")
         self._orders.flush()
-        rows = [Row(**row | {"parts": tuple(row.get("parts", ()))}) for row in self._answer()]
+        rows = [Row(**row | {"verbs": tuple(row.get("verbs", ()))}) for row in self._answer()]
         return rows
 
     @property

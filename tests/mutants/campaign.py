@@ -2,52 +2,37 @@
 
 from __future__ import annotations
 
-import math
 import queue
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 
-from tests.mutants.arena import Arena, Row
+from tests.mutants.arena import Arena
 from tests.mutants.every import shown
 from tests.mutants.mutant import Mutant
-from tests.mutants.verdicts import QUICK, Verdict, Verdicts
+from tests.mutants.verdicts import Verdict, Verdicts
 
-FRONTIER = "tests/frontier"
 SUITES = (
-    FRONTIER,
+    "tests/frontier",
     *(f"tests/crawlservice/test_{name}.py" for name in ("recovery", "audit", "store")),
-    "tests/node",
 )
-SHORT = 0.5  # seconds that a test may take in a quick run
 LOOK = 50  # tests at a time
 TELL_EVERY = 25  # mutants
 
 
 class Campaign:
-    """``quick`` leaves out slow tests, ``suites`` all but these files, ``each`` tests of a mutant
-    that take longer on the sound code, in seconds. No new mutant is tried ``seconds`` after the
-    start."""
+    """No new mutant is tried ``seconds`` after the start."""
 
     def __init__(
         self,
         mutants: Sequence[Mutant],
         verdicts: Verdicts,
         tell: Callable[[str], None],
-        *,
-        quick: bool = False,
-        suites: Sequence[str] = (),
-        each: float = math.inf,
-        seconds: float = math.inf,
+        seconds: float,
     ) -> None:
         self._verdicts = verdicts
         self._tell = tell
-        self._quick = quick
-        self._suites = suites or ([FRONTIER] if quick else SUITES)
-        self._each = each
-        self._missed = QUICK if quick or suites or each < math.inf else ""  # why a survivor is one
         self._total = len(mutants)
         self._left: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
         for mutant in mutants:
@@ -76,7 +61,7 @@ class Campaign:
         return self._left.qsize()
 
     def _work(self) -> None:
-        with Arena(self._suites) as arena:
+        with Arena(SUITES) as arena:
             with self._lock:  # one looks for all
                 self._look(arena)
             while self._goes_on():
@@ -85,9 +70,10 @@ class Campaign:
                 except queue.Empty:
                     return
                 with self._lock:
-                    tests = self._tests(mutant, arena)
+                    statement = self._shown.statement(mutant)
+                    tests = self._verdicts.likeliest(mutant, arena.tests, statement)
                 rows = arena.fight(mutant, tests)
-                verdict = Verdict("", self._missed)
+                verdict = Verdict("")
                 if rows and rows[-1].again:
                     verdict = Verdict(rows[-1].test, rows[-1].failed)
                 with self._lock:
@@ -113,13 +99,6 @@ class Campaign:
                     self._tell(f"left out, as it fails on the code as it is: {row.test}")
             done = at + len(some)
             self._tell(f"{time.monotonic() - self._began:6.0f} s  {done}/{len(new)} tests")
-
-    def _tests(self, mutant: Mutant, arena: Arena) -> list[Row]:
-        tests = self._verdicts.likeliest(mutant, arena.tests, self._shown.statement(mutant))
-        if self._quick:
-            tests = [row for row in tests if row.seconds < SHORT]
-        until = accumulate(row.seconds for row in tests)
-        return [row for row, seconds in zip(tests, until, strict=True) if seconds <= self._each]
 
     def _keep(self, mutant: Mutant, verdict: Verdict) -> None:
         self._verdicts.keep(mutant, verdict)

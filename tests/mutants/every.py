@@ -1,4 +1,4 @@
-"""Every: all mutants of the protocol, from the current files."""
+"""Every: all mutants of the scripts, from the current files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from redis import Redis
 
 from crawlframe.frontier.client.scripts import LUA, source
-from tests.mutants import lua, python
+from tests.mutants import lua
 from tests.mutants.arena import CHECKOUT
 from tests.mutants.mutant import Mutant
 from tests.servers import RedisServer
@@ -25,11 +25,6 @@ def scripts() -> list[str]:
     return sorted(str(path.relative_to(CHECKOUT)) for path in LUA.rglob("*.lua"))
 
 
-def files() -> list[str]:
-    """All files of the protocol."""
-    return [*scripts(), *python.PROTOCOL]
-
-
 class Shown(NamedTuple):
     """The sound scripts, by file, in forms that record their lines."""
 
@@ -40,9 +35,7 @@ class Shown(NamedTuple):
     def statement(self, mutant: Mutant) -> int:
         """The line that must run for the mutant to be noticed."""
         text = (CHECKOUT / mutant.file).read_text()
-        if mutant.file.endswith(".lua"):
-            return lua.statement(text, self.numbers[mutant.file], mutant.number)
-        return python.statement(text, mutant.number)
+        return lua.statement(text, self.numbers[mutant.file], mutant.number)
 
 
 def shown() -> Shown:
@@ -61,16 +54,13 @@ def shown() -> Shown:
 
 
 def mutants(names: list[str], lines: Container[str] | None = None) -> Iterator[Mutant]:
-    """The mutants of files whose names end like these, in this order; of all if none is given. Of
-    scripts, only mutants of these ``lines``, if they are given: each has to be compiled once."""
-    chosen = [file for name in names for file in files() if f"/{file}".endswith(f"/{name}")]
+    """The mutants of scripts whose names end like these, in this order; of all if none is given.
+    Only of these ``lines``, if they are given: each mutant has to be compiled once."""
+    chosen = [file for name in names for file in scripts() if f"/{file}".endswith(f"/{name}")]
     with _redis() as redis:
-        for file in chosen or files():
-            if file.endswith(".lua"):
-                text = (CHECKOUT / file).read_text()
-                yield from lua.of_script(file, text, partial(_compiles, redis), lines)
-            else:
-                yield from python.of_file(CHECKOUT, file)
+        for file in chosen or scripts():
+            text = (CHECKOUT / file).read_text()
+            yield from lua.of_script(file, text, partial(_compiles, redis), lines)
 
 
 @contextmanager

@@ -11,13 +11,12 @@ import select
 import signal
 import socket
 import sys
-import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
-from types import FrameType
 from typing import IO, Any, NoReturn
 
 import pytest
@@ -25,9 +24,6 @@ from _pytest.runner import runtestprotocol
 from redis import Redis
 from redis.commands.core import Script
 from redis.exceptions import RedisError, ResponseError
-
-from tests.mutants.python import PROTOCOL, module_of
-from tests.mutants.swap import put_in
 
 WHY = 200  # characters
 ROOT = Path.cwd()
@@ -202,13 +198,7 @@ class Rounds:
             os.waitpid(pid, 0)
 
     def _child(self, tests: list[str], files: dict[str, str], mouth: int, look: bool) -> NoReturn:
-        from crawlframe.frontier.client import scripts
-
-        for file, source in files.items():
-            if file.endswith(".py"):
-                put_in(module_of(file), source)
-                scripts.source.cache_clear()
-        _put_in_scripts({file: text for file, text in files.items() if file.endswith(".lua")})
+        _put_in_scripts(files)
         log = self._redis_log() if look else None
         for test in tests:
             began = time.monotonic()
@@ -218,7 +208,7 @@ class Rounds:
             failed = next((_why(report) for report in reports if report.failed), "")
             row = {"test": test, "failed": failed, "seconds": time.monotonic() - began}
             if look:
-                row |= {"parts": sorted(noticed.parts), "lines": noticed.lines()}
+                row |= {"verbs": sorted(noticed.verbs), "lines": noticed.lines()}
             os.write(mouth, json.dumps(row).encode() + b"\n")
         os._exit(0)
 
@@ -276,25 +266,24 @@ def _changed(files: dict[str, str]) -> Iterator[None]:
 
 
 class Noticed:
-    """Records, as a context, the verbs whose scripts are called, the functions of PROTOCOL's files
-    (``parts``), and the lines that run: of Python, and of scripts that log them."""
+    """Records, as a context, the verbs whose scripts are called, and the lines of the scripts that
+    run, as these log them."""
 
     def __init__(self, log: Path | None) -> None:
-        self.parts: set[str] = set()
-        self._lines: dict[str, set[int]] = {}
+        self.verbs: set[str] = set()
         self._call: Any = Script.__call__
         self._log = log
         self._logged = log.stat().st_size if log else 0
-        self._files = {str(ROOT / file): file for file in PROTOCOL}
 
     def lines(self) -> dict[str, list[int]]:
         """File -> numbers of the lines that ran."""
+        lines = defaultdict[str, set[int]](set)
         if self._log:
             with self._log.open("rb") as log:
                 log.seek(self._logged)
                 for found in MARK.finditer(log.read()):
-                    self._lines.setdefault(found[1].decode(), set()).add(int(found[2]))
-        return {file: sorted(lines) for file, lines in self._lines.items()}
+                    lines[found[1].decode()].add(int(found[2]))
+        return {file: sorted(numbers) for file, numbers in lines.items()}
 
     def __enter__(self) -> None:
         from crawlframe.frontier.client import scripts
@@ -304,30 +293,13 @@ class Noticed:
         self._call = call
 
         def noticing(script: Script, *args: Any, **options: Any) -> Any:
-            self.parts.add(verbs.get(str(script.script), ""))
+            self.verbs.add(verbs.get(str(script.script), ""))
             return call(script, *args, **options)
 
         Script.__call__ = noticing  # type: ignore[assignment, method-assign]
-        threading.settrace(self._trace)
-        sys.settrace(self._trace)
 
     def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
-        threading.settrace(None)
         Script.__call__ = self._call  # type: ignore[method-assign]
-
-    def _trace(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any] | None:
-        file = self._files.get(frame.f_code.co_filename)
-        if file is None:
-            return None
-        self.parts.add(f"{file}:{frame.f_code.co_qualname.partition('.<')[0]}")
-        lines = self._lines.setdefault(file, set())
-
-        def trace(frame: FrameType, event: str, _: Any) -> Callable[..., Any]:
-            lines.add(frame.f_lineno)
-            return trace
-
-        return trace(frame, event, _)
 
 
 def main() -> None:

@@ -1,21 +1,18 @@
-"""A few lines of the protocol are broken, and the tests named for them fail."""
+"""A few lines of the scripts are broken, and the tests named for them fail."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tests.mutants import page
 from tests.mutants.arena import CHECKOUT, HANGS, Arena, Row
 from tests.mutants.campaign import SUITES
 from tests.mutants.equivalent import REASONS, unknown
 from tests.mutants.every import Shown, mutants, shown
 from tests.mutants.lua import bounded, executable, marked, of_script, statement
 from tests.mutants.mutant import Mutant
-from tests.mutants.verdicts import Verdict
 
 LUA = "crawlframe/frontier/lua"
 GONE = "no such mutant: the line of this sample changed, so choose another"
@@ -47,12 +44,6 @@ SAMPLES = [
         "now_ms()))), host)",
         "removed",
         "test_claim.py::test_a_host_keeps_its_place_when_it_gets_more",
-    ),
-    Sample(
-        "eras.py",
-        "self._store.call_log.learn(partition, number)",
-        "removed",
-        "test_eras.py::test_an_era_begins_closed_and_is_opened[1]",
     ),
 ]
 
@@ -113,48 +104,9 @@ def test_a_script_that_does_not_end_is_noticed_by_its_work(arena: Arena) -> None
     assert "it does not end" in again.failed
 
 
-def test_python_that_does_not_end_is_cut_off(arena: Arena) -> None:
-    file = "crawlframe/frontier/client/eras.py"
-    source = (CHECKOUT / file).read_text()
-    endless = source.replace(
-        "        return [\n", "        while True:\n            pass\n        return [\n", 1
-    )
-    tests = [
-        Row(test) for test in arena.tests if "test_an_era_begins_closed_and_is_opened[1]" in test
-    ]
-    _, again = arena.fight(Mutant(file, 1, "", "", "Eras.read", endless), tests, patience=1)
-    assert (again.failed, again.again) == ("hangs", True)
-
-
 def test_reasons_are_given_for_mutants_that_exist() -> None:
     lines = {line for file in REASONS.values() for line in file}
     assert unknown(list(mutants([], lines))) == []
-
-
-def test_the_page_lists_every_mutant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def mutant(file: str, number: int, line: str, what: str = "removed") -> Mutant:
-        return Mutant(file, number, line, what, "one", "")
-
-    tried = [
-        (mutant("x/one.lua", 1, "a = 1"), Verdict("tests/frontier/test_one.py::test_a")),
-        (mutant("x/one.lua", 1, "a = 1", "1 becomes 2"), Verdict("tests/test_b.py::b", "hangs")),
-        (mutant("x/one.lua", 2, "b = `c|d`"), Verdict("")),
-        (mutant("x/two.py", 1, "pass"), None),
-    ]
-    monkeypatch.setattr(page, "PAGE", tmp_path / "mutants" / "report.md")
-    page.write(tried)
-    text = page.PAGE.read_text()
-    assert "| [x/one.lua](#xonelua) | 2 | 3 | 2 | 0 | 1 | 0 |" in text
-    assert "| all | **3** | **4** | **2** | **0** | **1** | **1** |" in text
-    assert "| 1 | `a = 1` | removed | frontier/test_one.py::test_a |" in text
-    assert "| 1 | `a = 1` | 1 becomes 2 | test_b.py::b (hangs) |" in text
-    assert "| 2 | `` b = `c\\|d` `` | removed | **nothing** |" in text
-    assert "| 1 | `pass` | removed | (not yet) |" in text
-    short = page.summary(tried).splitlines()
-    assert short[2:4] == [
-        "| Lua scripts | 2 | 3 | 2 | 0 | 1 | 0 |",
-        "| Python | 1 | 1 | 0 | 0 | 0 | 1 |",
-    ]
 
 
 # -- operators ------------------------------------------------------------------------------------

@@ -18,18 +18,14 @@ from tests.mutants.arena import CHECKOUT, Row
 from tests.mutants.mutant import Mutant
 
 # In this order, whatever a test costs. The machine finds much, but does not name the cause.
-TURNS = ("tests/frontier/test_machine.py", "tests/frontier", "tests/crawlservice", "tests/node")
+TURNS = ("tests/frontier/test_machine.py", "tests/frontier", "tests/crawlservice")
 PARTS = {"_guard": "eras", "era": "eras", "lease": "replay", "leases": "replay", "known": "seen"}
 PARTS |= dict.fromkeys(("release", "retry", "park", "unpark"), "give_back")
 PARTS |= {"cookies": "state", "advance": "state", "close": "open", "announce": "rollouts"}
 
 
-QUICK = "quick"
-
-
 class Verdict(NamedTuple):
-    """``test``: noticed it, "" for a survivor. ``why``: how it failed; QUICK: only quick tests
-    ran."""
+    """``test``: noticed it, "" for a survivor. ``why``: how it failed."""
 
     test: str
     why: str = ""
@@ -51,7 +47,7 @@ class Verdicts:
             seal, *fields = json.loads(line)
             row = Row(*fields)
             if seal == _seal(row):
-                self.tests[row.test] = row._replace(parts=tuple(row.parts))
+                self.tests[row.test] = row._replace(verbs=tuple(row.verbs))
 
     def of(self, mutant: Mutant) -> Verdict | None:
         """None also if the test that noticed no longer exists."""
@@ -120,12 +116,8 @@ def _runs(row: Row, mutant: Mutant, statement: int) -> bool:
         return statement in lines
     name = mutant.file.rpartition("/")[2]
     if name.startswith("_"):
-        return not _verbs(name, mutant.part).isdisjoint(row.parts)
-    if mutant.part.isupper():
-        return bool(row.parts)
-    if name.endswith(".lua"):
-        return mutant.part in row.parts
-    return f"{mutant.file}:{mutant.part}" in row.parts
+        return not _verbs(name, mutant.part).isdisjoint(row.verbs)
+    return mutant.part in row.verbs
 
 
 @cache
