@@ -204,6 +204,10 @@ DAMAGE: dict[str, tuple[Callable[[Broken], object], str]] = {
         lambda b: b.redis.hset(b.key("TRIES"), b"x" * 16, "1,0"),
         "has an entry in cf:{0}:tries but is not pending",
     ),
+    "kills of nobody": (
+        lambda b: b.redis.hset(b.key("KILLS"), b"x" * 16, "1"),
+        "has an entry in cf:{0}:kills but is not pending",
+    ),
     "cursor of nobody": (
         lambda b: b.redis.hset(b.key("CURSOR"), b"x" * 16, "500"),
         "has an entry in cf:{0}:cursor but is not pending",
@@ -279,7 +283,6 @@ def test_unusual_but_sound_states_are_not_reported(broken: Broken) -> None:
     broken.redis.rpush(broken.key("LANE", broken.lane(broken.ready)), b"x" * 16, broken.ready.rid)
     broken.redis.rpush(broken.key("LANE", broken.lane(broken.late)), broken.held.rid)
     broken.redis.rpush(broken.key("LANE", "77:5:a.example"), b"x" * 16)
-    broken.redis.hset(broken.key("KILLS"), b"x" * 16, 1)
     broken.redis.hset(broken.key("TASK", 2), mapping={"state": "running", "changing": "1"})
     assert broken.frontier.audit() == []
 

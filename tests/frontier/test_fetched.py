@@ -116,16 +116,6 @@ def test_a_fenced_generation_frees_nothing(bench: Bench) -> None:
     assert bench.dump() == before
 
 
-def test_what_older_code_holds_has_its_slot(bench: Bench) -> None:
-    bench.open(*bench.requests(3), concurrency=2)
-    one, _ = bench.claim()
-    own = bench.redis.hget(bench.key("OWN"), one.rid)
-    bench.redis.hset(bench.key("OWN"), one.rid, b"1|" + own.partition(b"|")[2])
-    assert bench.frontier.audit() == []
-    bench.complete(one)
-    assert slots(bench) == 1
-
-
 def test_very_many(make_bench: Callable[..., Bench]) -> None:
     bench = make_bench(store=PartitionedStore)
     bench.open()

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from crawlframe.frontier import Claimed, Frontier
+from crawlframe.frontier import Frontier
 from crawlframe.frontier.client.partitions import PartitionedStore
-from crawlframe.frontier.tasks import mark_of
 from tests.frontier.bench import Bench
 
 
@@ -220,21 +219,6 @@ def test_a_cancelled_task_parks_nothing(bench: Bench) -> None:
     assert bench.names(bench.claim()) == ["one"]
 
 
-def test_tries_of_a_killer_can_be_read_by_the_release_before(bench: Bench) -> None:
-    """Its nodes may run beside ours, and replay requests that died with ours."""
-    bench.open(bench.request("one"))
-    for kills in (1, 2):
-        bench.release(bench.claim()[0], deliveries=1)
-        [[rid, tries]] = bench.redis.hgetall(bench.key("TRIES")).items()
-        assert tries == b"0,%d" % kills
-        assert bench.redis.hgetall(bench.key("KILLS")) == {rid: b"%d" % kills}
-    bench.park(bench.claim()[0], version="v1")
-    assert bench.redis.hget(bench.key("TRIES"), rid) == b"0,2," + mark_of("v1").encode()
-    bench.frontier.unpark(1)
-    [one] = bench.claim()
-    assert (one.deliveries, one.kills) == (2, 2)
-
-
 @pytest.mark.parametrize("end", ["complete", "cancel"])
 def test_kills_are_forgotten_at_the_end(bench: Bench, end: str) -> None:
     bench.open(*bench.requests(2))
@@ -245,40 +229,6 @@ def test_kills_are_forgotten_at_the_end(bench: Bench, end: str) -> None:
         bench.complete_all(bench.claim(2))
     assert not bench.redis.exists(bench.key("KILLS"))
     assert bench.frontier.audit() == []
-
-
-def complete_before(bench: Bench, request: Claimed) -> None:
-    """Like a node of the previous release, which does not know of kills."""
-    kills = bench.redis.hget(bench.key("KILLS"), request.rid)
-    bench.complete(request)
-    bench.redis.hset(bench.key("KILLS"), request.rid, kills)
-
-
-def test_kills_that_the_release_before_leaves_are_no_damage(bench: Bench) -> None:
-    """Else they would start a new era. Kills of a forgotten task are forgotten, others are not."""
-    bench.open(bench.request("over"))
-    bench.open(bench.request("pending", task=2), task=2)
-    for one in bench.claim():
-        bench.release(one, deliveries=1)
-    over, pending = sorted(bench.claim(), key=lambda one: one.task)
-    complete_before(bench, over)
-    assert bench.frontier.audit() == []
-    bench.frontier.close_tasks([1])
-    assert bench.redis.hgetall(bench.key("KILLS")) == {pending.rid: b"1"}
-
-
-@pytest.mark.parametrize("trouble", ["retry", "kill"])
-def test_kills_of_an_earlier_life_do_not_count(bench: Bench, trouble: str) -> None:
-    """The same request is run again, for instance by a retry of its task."""
-    bench.open(bench.request("one"))
-    [one] = bench.claim()
-    bench.redis.hset(bench.key("KILLS"), one.rid, "1")
-    if trouble == "retry":
-        bench.retry(one)
-    else:
-        bench.release(one, deliveries=1)
-    [one] = bench.claim_all()
-    assert one.kills == (trouble == "kill")
 
 
 def test_kills_that_cannot_be_read_are_counted_anew(bench: Bench) -> None:

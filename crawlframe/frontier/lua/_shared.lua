@@ -189,8 +189,8 @@ end
 local OVER = '+'
 
 -- Splits "<holder><hold>|<lane>" into holder, lane, hold. The hold of a request in progress is
--- ".<number of its claim>", with "~<id>" of a proxy of the pool that it goes through (or "", from older
--- code), while it has a slot of its host, OVER when the fetch is over and the slot given back. Returns nothing when `own` cannot be read.
+-- ".<number of its claim>", with "~<id>" of a proxy of the pool that it goes through, while it has a slot
+-- of its host, OVER when the fetch is over and the slot given back. Returns nothing when `own` cannot be read.
 local function split_own(own)
   local holder, hold, lane = string.match(own or '', '^(%w*)([^|]*)|(.*)$')
   return holder, lane, hold
@@ -403,13 +403,10 @@ end
 
 local function add_tries(rid, attempts, deliveries)
   local a, d, tried = tries_of(rid)
-  if d == 0 then call('HDEL', KILLS, rid) end  -- they are left from an earlier life of this request
   set_tries(rid, a + attempts, d + deliveries, tried)
 end
 
--- A kill is a delivery as well, so whatever has kills has tries. Kills are kept separately because
--- nodes of the previous release, which may still run beside this one, read all of TRIES. They do not
--- know kills: a request that they complete leaves its kills behind.
+-- A kill is a delivery as well, so whatever has kills has tries.
 local function add_kill(rid)
   add_tries(rid, 0, 1)
   local kills = tonumber(call('HGET', KILLS, rid)) or 0

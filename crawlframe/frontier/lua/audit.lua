@@ -114,8 +114,7 @@ walk(OWN, function(rid, own)
   end
   if early and holder ~= 'd' then problem('%s was handed out before its layer began', hex(rid)) end
 end)
--- Not KILLS: nodes of the previous release leave them behind, see close.
-for _, key in ipairs({TRIES, CURSOR}) do
+for _, key in ipairs({TRIES, KILLS, REFUSALS, CURSOR}) do
   walk(key, function(rid)
     if call('HEXISTS', REQ, rid) == 0 then
       problem('%s has an entry in %s but is not pending', hex(rid), key)

@@ -33,12 +33,6 @@ if first > 0 then
   save_tasks()
   return 0
 end
--- Nodes of the previous release complete a request without forgetting its kills and refusals.
-for _, key in ipairs({KILLS, REFUSALS}) do
-  for _, rid in ipairs(call('HKEYS', key)) do
-    if call('HEXISTS', REQ, rid) == 0 then call('HDEL', key, rid) end
-  end
-end
 call('UNLINK', TASK(id), HOST_PAGES(id), PARKED(id), PAUSED(id), COOKIES(id))
 call('SREM', TASKS, id)
 return 1
