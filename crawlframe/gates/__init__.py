@@ -1,5 +1,7 @@
 """Gates: the rules of the frontier's gate that come from a setting of a spider or an order for a
-host, a module each. Its name is the setting's; ``frontier/lua/gates`` has a file of this name."""
+host, a module each. Its name is the setting's; ``frontier/lua/gates`` has a file of this name. Its
+function ``encode`` returns the frontier's form of a value, numbers separated by commas, and raises
+ValueError with the problem and the fix."""
 
 from __future__ import annotations
 
@@ -7,14 +9,6 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
-from typing import NamedTuple
-
-
-class GateRule(NamedTuple):
-    """A rule. ``encode`` returns the frontier's form of a value, numbers separated by commas.
-    Raises ValueError with the problem and the fix."""
-
-    encode: Callable[[str], str]
 
 
 @cache
@@ -25,14 +19,14 @@ def names() -> tuple[str, ...]:
 
 def check(name: str, value: str) -> None:
     """Raises ValueError if the rule has no such value."""
-    _rule(name).encode(value)
+    _encoder(name)(value)
 
 
 def encode(values: Mapping[str, str]) -> str:
     """The values by rule, as the gate reads them; "" without any."""
-    return ";".join(f"{name}={_rule(name).encode(value)}" for name, value in values.items())
+    return ";".join(f"{name}={_encoder(name)(value)}" for name, value in values.items())
 
 
-def _rule(name: str) -> GateRule:
-    rule: GateRule = import_module(f"{__name__}.{name}").RULE
-    return rule
+def _encoder(name: str) -> Callable[[str], str]:
+    encode: Callable[[str], str] = import_module(f"{__name__}.{name}").encode
+    return encode

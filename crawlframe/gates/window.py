@@ -12,8 +12,6 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from crawlframe.gates import GateRule
-
 DAY = 86_400  # seconds
 KNOWN_DAYS = 3_653  # ten years, searched for changes of the clocks
 _FORM = re.compile(r"(\d\d?):(\d\d) ?- ?(\d\d?):(\d\d)(?: +(\S+))?")
@@ -69,6 +67,3 @@ def _change(zone: tzinfo, before: int, after: int) -> tuple[int, int]:
 def _offset(zone: tzinfo, at: int) -> int:
     offset = datetime.fromtimestamp(at, UTC).astimezone(zone).utcoffset() or timedelta()
     return round(offset.total_seconds())
-
-
-RULE = GateRule(encode)

@@ -190,7 +190,6 @@ def test_every_verb_has_a_header() -> None:
     for verb in verbs():
         text = source(verb)
         assert f"\n-- {verb}: " in text
-        assert "\n-- KEYS[1] tag of the partition" in text
         assert "\n-- Returns: " in text
 
 

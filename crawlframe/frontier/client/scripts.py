@@ -1,4 +1,5 @@
-"""Loads the Lua verbs: each file of ``lua/``, preceded by the key names and the shared part."""
+"""Loads the Lua verbs: each file of ``lua/``, preceded by the key names and the shared part.
+KEYS[1] of each is the tag of the partition."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 -- admit: add requests that the task has not seen. Used for follow-ups that belong to another
 -- partition than their parent, and to restore the ledger's records.
--- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] msgpack groups of requests as admit() reads them
 -- Returns: how many were new. Error NOTASK when the task is not known here.
 local task = task_of(ARGV[1])

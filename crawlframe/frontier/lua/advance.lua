@@ -1,5 +1,4 @@
 -- advance: delayed requests of a task that is being cancelled become due; its last request is left alone.
--- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] cursor, 0 first
 -- Returns: the next cursor; call again until it is 0.
 local scan = call('ZSCAN', DELAYED, ARGV[2], 'COUNT', 300)

@@ -1,5 +1,4 @@
--- announce: publish the revision that nodes which follow a branch must run.
--- KEYS[1] tag of the partition (0)
+-- announce: publish the revision that nodes which follow a branch must run. Of partition 0 only.
 -- ARGV[1] the rollout as JSON; ARGV[2] branch; ARGV[3...] names of nodes, none = all
 -- Returns: the id of the rollout, Redis time in microseconds, later than any before. If it is sent
 --          twice, the second id counts.

@@ -1,6 +1,5 @@
 -- audit: compare every counter with the queues, in one instant (read only; walks everything, so it
 -- stops Redis for about 5 microseconds per pending request).
--- KEYS[1] tag of the partition
 -- ARGV[1] limit of pending requests to walk; above it, only the counters are compared. The same limit
 --         holds for buckets of seen fingerprints.
 -- Returns: {1 if everything was walked, else 0; a message for each problem, ...}

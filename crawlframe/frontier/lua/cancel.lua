@@ -1,6 +1,5 @@
 -- cancel: requests of a task that is being cancelled and that wait in these lanes end at once. Their
 -- ledger rows are written later, from the database (crawlservice/ledger/cancellation.py).
--- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] msgpack list of lanes, at most 500
 -- Returns: how many of the lanes, in order, are empty now; call again with the others. At most 500
 --         entries are removed per call. The lane of the task's last request is skipped. A task in

@@ -1,6 +1,5 @@
 -- close: forget a task that has ended: counters and seen fingerprints, 300 buckets per call. Its
 -- lanes in LANES are removed by claim; lanes of a paused task or of a later layer are removed here.
--- KEYS[1] tag of the partition
 -- ARGV[1] task
 -- Returns: 1 when all is gone, 0 to be called again, 2 after near_forget has removed its store of texts. A task with pending requests is left alone (1).
 local id = ARGV[1]

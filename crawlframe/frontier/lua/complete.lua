@@ -1,7 +1,6 @@
 -- complete: requests whose ledger row is committed leave the frontier, their follow-ups enter it, and
 -- the counters move, all at once. Only requests that are still pending count; whichever node holds
 -- them, the ledger row says that they are done.
--- KEYS[1] tag of the partition
 -- ARGV[1] msgpack list of {rid, task, 0 done | 1 error | 2 cancelled | 3 excluded, {dropped duplicates, items, depth
 --         if it may be of a later layer}, cursor,
 --         groups of follow-ups as admit() reads them, kind, ms and address of a signal}; cursor = how

@@ -1,5 +1,4 @@
 -- confirm: check that Redis still has all calls of this client that it answered.
--- KEYS[1] tag of the partition
 -- ARGV[1] "open": if so, the era opens that this client has filled; "" does nothing more
 -- Returns: 1. Errors ERA, LOST.
 if ARGV[1] == 'open' and state ~= 'open' then

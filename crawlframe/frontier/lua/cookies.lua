@@ -1,5 +1,4 @@
 -- cookies: add to the cookies that a task's requests share. A task that is not known is left alone.
--- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] msgpack {key, cookie, ...}
 -- Returns: 1 when something changed (and the cookie version grew), else 0.
 -- An empty cookie means that it was deleted. Such entries are dropped with every 256th version. A

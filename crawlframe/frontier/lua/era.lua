@@ -1,5 +1,4 @@
 -- era: mark the data in this partition as doubted, or as being rebuilt from the database.
--- KEYS[1] tag of the partition
 -- ARGV[1] number of the era; of no account for "doubted"
 -- ARGV[2] "doubted": the current era, if it is open; "closed": a later era starts, or the current one
 --         again

@@ -1,6 +1,5 @@
 -- follow: which request fetches the target of a redirect: the request that was redirected, if the task has
 -- not admitted the target, and no other one is there.
--- KEYS[1] tag of the partition
 -- ARGV[1] msgpack list of {task, rid, rid of the target, its fingerprint, hash of that, ms for which the target is
 --         reserved; 0: the request has finished there, as its row says; -1: it ends otherwise, target left by the rid}
 -- Returns: for each, 0 if the request may go there; -1 if the task has admitted it; otherwise the ms for which

@@ -1,5 +1,4 @@
 -- hosts: the state of hosts (read only).
--- KEYS[1] tag of the partition
 -- ARGV[1] msgpack list of names, at most 500
 -- Returns: {now (ms), then for each name: {field, value, ... of its hash}, how many requests are ready, from when on
 --          the gate lets one more go (ms; 0: at once, FOREVER: until an operator acts) and why not before, and the limits

@@ -1,5 +1,4 @@
 -- known: look up which fingerprints have been admitted (read only).
--- KEYS[1] tag of the partition
 -- ARGV[1] msgpack list of {task, {fingerprint, ...}, {hash of each, ...}}
 -- Returns: a string of 0 and 1, one per fingerprint in order.
 local marks, n = {}, 0

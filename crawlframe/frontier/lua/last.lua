@@ -1,6 +1,5 @@
 -- last: the last request of a task, which runs its spider's `closed`, is held back until nothing else
 -- of the task remains in this partition; then it goes to its lane.
--- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] rid of its last request
 -- Returns: 1 when it went, else 0: something else remains, it went before, or the task has none.
 local task, rid = task_of(ARGV[1]), ARGV[2]

@@ -1,6 +1,5 @@
 -- layer: a task that is crawled in layers advances to a layer, and the lanes that waited for it are shown, 500 per
 -- call. It never goes back.
--- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] layer
 -- Returns: the lanes still to be shown (call again until it is 0), or -1 when the task is not known here or is not
 --         crawled in layers.

@@ -1,5 +1,4 @@
 -- learn: adds lessons of a spider's pages about the templates that need the browser.
--- KEYS[1] tag of the partition
 -- ARGV[1] spider; ARGV[2] name of this call: one that is repeated teaches nothing more
 -- ARGV[3] msgpack list of {callback and template, lesson, 1 if the page had items or 0}; the lessons are as in
 --         crawlframe/render/knowledge.py

@@ -1,5 +1,4 @@
 -- lease: extend the lease of a generation, in milliseconds from now.
--- KEYS[1] tag of the partition
 -- ARGV[1] generation; ARGV[2] milliseconds
 -- Returns: 1. Errors FENCED when it was declared dead, ERA when the era is not open.
 local refusal = closed()

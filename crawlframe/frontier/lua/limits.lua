@@ -1,5 +1,4 @@
 -- limits: change the limits of a task, and look again at hosts that wait because of the old ones.
--- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] msgpack {field, value, ...} of the task hash; ARGV[3] msgpack list of the
 --         task's lanes, at most 500
 -- Returns: 1. Error NOTASK when the task is not known here.

@@ -1,6 +1,5 @@
 -- near: looks for pages with nearly the same texts as these pages, and remembers the pages that have
 -- none. A page that is asked for again gets the same answer, until it is settled by near_end.
--- KEYS[1] tag of the partition
 -- ARGV[1] name of a store; ARGV[2] task to which it belongs, or empty: it belongs to none
 -- ARGV[3] pages that are remembered; ARGV[4] ms for which the last writes of a store without a task stay
 -- ARGV[5] most differing bits in the signatures of two pages that are nearly the same

@@ -1,5 +1,4 @@
 -- near_end: pages about which near has answered are settled.
--- KEYS[1] tag of the partition
 -- ARGV[1] name of the store
 -- ARGV[2] msgpack list of {head, 1 if the page is not to be remembered, or 0}
 -- Returns: 1.

@@ -1,5 +1,4 @@
 -- near_forget: removes a store of near, 300 keys per call.
--- KEYS[1] tag of the partition
 -- ARGV[1] name of the store
 -- Returns: 1 when all is gone, 0 to be called again.
 local CHUNK, MOST = 194, 300  -- CHUNK as in near.lua

@@ -1,5 +1,4 @@
 -- open: make a task known and admit its seeds. Repeating it changes nothing.
--- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] msgpack {field, value, ...} of the task hash (state, delay ms, concurrency,
 --         limit, host_limit); ARGV[3] msgpack groups of requests as admit() reads them
 -- Returns: 1 if the task was new, else 0.

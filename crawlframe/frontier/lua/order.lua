@@ -1,5 +1,4 @@
 -- order: sets an operator's limits of a host, for the requests of all tasks.
--- KEYS[1] tag of the partition
 -- ARGV[1] host; ARGV[2] msgpack {field, value, ...} of the host's hash (od delay ms, oc concurrency,
 --         op 1 paused, og further rules of the gate, ou until when, ms), which replace an earlier order; {} ends it
 -- Returns: 1.

@@ -1,6 +1,5 @@
 -- park: held requests that cannot run now (their spider or callback is missing) are set aside. Those
 -- of a task that is being cancelled go back to their lanes instead, to be ended.
--- KEYS[1] tag of the partition
 -- ARGV[1] generation; ARGV[2] msgpack list of {rid, reason}
 -- ARGV[3] mark of the code version that could not run them, 8 hex digits; it is added to the versions they
 --         tried; the newest 8 are kept. '' = the code is not to blame: the versions tried

@@ -1,6 +1,5 @@
 -- permit: lets a generation make one fetch of a host outside of the queue, within the limits of the host
 -- and of the task; or ends it.
--- KEYS[1] tag of the partition
 -- ARGV[1] generation; ARGV[2] task, or empty: the fetch of a command; ARGV[3] host; ARGV[4] token of the fetch
 -- ARGV[5] ms for which the permit is kept from the beginning of the fetch; 0: the fetch is over
 -- ARGV[6] longest wait (ms): later permits are not given. When the fetch is over: kind of its signal

@@ -1,5 +1,4 @@
 -- pin: give a task that runs in one worker to a generation, unless a living one serves it, or is leaving it.
--- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] generation; ARGV[3] the generation that serves it, as the first partition decided; '' decides
 -- Returns: the generation that serves it now; '' when none may, or the task is not known here or runs in all workers.
 local task, holder = task_of(ARGV[1]), ARGV[3]

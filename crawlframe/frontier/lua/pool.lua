@@ -1,5 +1,4 @@
 -- pool: publishes the proxies of the pool, in place of earlier ones.
--- KEYS[1] tag of the partition
 -- ARGV[1] version: names this state of the pool; ARGV[2] msgpack list of {id, requests in flight at most (0: no
 --         limit), life, tier, country, tag, ...}; one that was out comes back with another life
 -- Returns: 1, or 0 if this version is there already.

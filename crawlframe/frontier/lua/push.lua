@@ -1,7 +1,6 @@
 -- push: admit a chunk of a long follow-up list before its parent completes, or a part of the
 -- requests of `start` while it still runs. The parent has had a result: the deaths it was blamed for are
 -- forgotten, unless it is parked by now, as it is listed by the versions that could not run it.
--- KEYS[1] tag of the partition
 -- ARGV[1] rid of the parent; ARGV[2] task; ARGV[3] position of the chunk in the list
 -- ARGV[4] msgpack groups of requests as admit() reads them; ARGV[5] by how much the position grows
 -- Returns: the cursor (the position now), or -1 when the parent is no longer pending.

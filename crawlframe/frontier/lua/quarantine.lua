@@ -1,6 +1,5 @@
 -- quarantine: a row that could not be read is removed, so that it is not read again, and kept for
 -- inspection. Rows that requests depend on (counters, owners, records) are rebuilt in a new era.
--- KEYS[1] tag of the partition
 -- ARGV[1] name of the hash, set or sorted set after the tag; ARGV[2] field or member; ARGV[3] the
 --         unreadable value, '' for a set; ARGV[4] 0: it is left in place, and only reported
 -- Returns: 1 if it was removed, or is reported for the first time; 0 when it is gone, or another row

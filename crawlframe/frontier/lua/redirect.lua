@@ -1,6 +1,5 @@
 -- redirect: held requests continue at another URL, at the head of the lane of its host. Task, rank and tries
 -- stay.
--- KEYS[1] tag of the partition
 -- ARGV[1] generation; ARGV[2] msgpack list of {rid, {host, record, bytes of the old record}, kind, ms and address of
 --         a signal}; the host is of this partition. The number is 0 for records that can only be longer than the old ones.
 -- Returns: how many were moved. Requests that this generation does not hold are left alone, and so are

@@ -1,5 +1,4 @@
 -- release: held requests go back to the head of their lanes.
--- KEYS[1] tag of the partition
 -- ARGV[1] generation; ARGV[2] msgpack list of {rid, penalty (0 none; 1 it is blamed for the death of its
 --         worker: one more delivery and one more kill; 2 its host refused it), kind, ms and address of a signal}
 -- Returns: how many this generation held. Others are left alone.

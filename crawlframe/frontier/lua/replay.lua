@@ -1,5 +1,4 @@
 -- replay: declare a generation dead and give its requests back, up to 500 per call. Any node may do it.
--- KEYS[1] tag of the partition
 -- ARGV[1] generation
 -- Returns: {how many were moved, how many are left}; call again until none is left.
 local generation = ARGV[1]

@@ -1,5 +1,4 @@
 -- reserve: which request fetches a page that several tasks want.
--- KEYS[1] tag of the partition
 -- ARGV[1] msgpack list of {key of the page, rid, ms for which it is reserved; 0: it is no longer}
 -- Returns: for each, 0 if the page is reserved for the rid, otherwise the ms for which another request has it.
 local answers = {}

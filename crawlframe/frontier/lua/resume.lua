@@ -1,5 +1,4 @@
 -- resume: a host's rest ends, and its causes are forgotten. An operator's order stays.
--- KEYS[1] tag of the partition
 -- ARGV[1] host
 -- Returns: 1.
 local host = ARGV[1]

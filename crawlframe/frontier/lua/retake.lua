@@ -1,6 +1,5 @@
 -- retake: parked requests that a code version has not tried go back to the head of their lanes. Only
 -- requests of running tasks: others un-park all when they are resumed or cancelled.
--- KEYS[1] tag of the partition
 -- ARGV[1] mark of the version; ARGV[2] limit of requests; ARGV[3] a unique name of this call
 -- Returns: how many were moved. Repeated within a minute, it returns the same.
 -- Examines up to 500 lists and 500 tasks, chosen at random when there are more: requests that cannot

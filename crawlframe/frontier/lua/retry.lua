@@ -1,5 +1,4 @@
 -- retry: held requests wait for another attempt. Requests of a task that is being cancelled do not wait.
--- KEYS[1] tag of the partition
 -- ARGV[1] generation; ARGV[2] msgpack list of {rid, delay ms, kind, ms and address of a signal}
 -- ARGV[3] attempts to add: 1 the last attempt failed, 0 it was not made
 -- Returns: how many this generation held. Others are left alone.

@@ -1,5 +1,4 @@
 -- robots: sets the state of a host's robots.txt, for the requests of tasks that obey it.
--- KEYS[1] tag of the partition
 -- ARGV[1] host; ARGV[2] until when it is known (ms; 0: unknown); ARGV[3] least delay (ms; 0: none)
 -- ARGV[4] until when these requests have to wait (ms; 0: they do not)
 -- Returns: 1.

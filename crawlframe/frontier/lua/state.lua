@@ -1,5 +1,4 @@
 -- state: set a task running, paused or cancelling, and bring back its waiting requests, 500 lanes per call.
--- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] state
 -- ARGV[3] 'begin', or 'end' when the whole change is done: until then the task hash has `changing`,
 --         so that the change is completed if its caller died half way

@@ -1,5 +1,4 @@
 -- unpark: parked requests of a task go back to their lanes, up to 500 per call.
--- KEYS[1] tag of the partition
 -- ARGV[1] task
 -- Returns: how many were moved; call again until it is 0.
 local some = call('HRANDFIELD', PARKED(ARGV[1]), 500)

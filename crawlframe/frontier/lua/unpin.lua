@@ -1,5 +1,4 @@
 -- unpin: take a task that runs in one worker from the generation that serves it, step by step (Pins.leave).
--- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] generation; ARGV[3] the pin that it has; ARGV[4] the new pin: '0' for none,
 -- or '-' and the generation, which is leaving, so that neither it nor another is given the task
 -- Returns: 1 if it has the new one, -1 if it had another pin, 0 if the generation holds something of it.

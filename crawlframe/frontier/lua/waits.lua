@@ -1,5 +1,4 @@
 -- waits: why ready requests of tasks wait at some hosts (read only).
--- KEYS[1] tag of the partition
 -- ARGV[1] msgpack list of tasks; ARGV[2] msgpack list of hosts, at most 500
 -- Returns: for each task that has some there: {task, ready, how many of these the gate lets go, and of the others: from
 --         when on the first of them may (ms; FOREVER: until an operator acts), why not before, its host}

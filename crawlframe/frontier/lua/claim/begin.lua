@@ -1,6 +1,5 @@
 -- claim: free the slots of hosts whose fetches are over, and give a generation up to n requests of
 -- due hosts that have free slots.
--- KEYS[1] tag of the partition; host, lane and task keys are reached through HOSTS
 -- ARGV[1] generation; ARGV[2] sequence number of this claim; ARGV[3] n
 -- ARGV[4] msgpack {rid, sequence number of the claim that returned it, kind, ms and address of the signal, ...}:
 --         requests whose fetch is over, or, of the kind SENT, has begun so many ms ago; at most 500. They stay with the generation
