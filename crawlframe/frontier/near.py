@@ -75,16 +75,6 @@ class Near(StorePart):
         while not self._store.run("near_forget", self._partition(store), store.key):
             pass
 
-    def memory(self, store: NearStore) -> tuple[int, int]:
-        """The pages that a store remembers, and the bytes that Redis uses for all its keys. Looks
-        at every key, for measurements."""
-        keys, redis = self._store.keys[self._partition(store)], self._store.redis
-        pages, limit = (int(n or 0) for n in redis.hmget(keys("NEAR", store.key), "pages", "limit"))
-        names = [keys("NEAR", store.key), keys("NEAR_ASKED", store.key)]
-        for kind in ("NEAR_INDEX", "NEAR_PAGES"):
-            names += redis.scan_iter(keys(kind, f"{store.key}:*"), count=1000)
-        return min(pages, limit), sum(redis.memory_usage(name, samples=0) or 0 for name in names)
-
     def _partition(self, store: NearStore) -> int:
         return self._store.partition_of(store.key)
 

@@ -152,32 +152,33 @@ def fill(bench: Bench, store: NearStore, pages: int) -> None:
         settle(bench, *some, store=store)
 
 
-def test_a_page_takes_forty_bytes(plain: Bench) -> None:
-    """Measured as Redis does, with all keys. A small store takes more for each, but not much."""
-    fill(plain, BOOKS, 1_000)
-    pages, small = plain.frontier.near.memory(BOOKS)
-    assert pages == 1_000
-    assert small < 64 << 10
-    fill(plain, BOOKS, 29_000)
-    pages, bytes_ = plain.frontier.near.memory(BOOKS)
-    assert pages == 30_000
-    assert bytes_ / pages <= 40
+def memory(bench: Bench, store: NearStore) -> tuple[int, int]:
+    """The pages that a store remembers, and the bytes that Redis uses for all its keys."""
+    pages, limit = map(int, bench.redis.hmget(bench.key("NEAR", store.key), "pages", "limit"))
+    keys = [*bench.redis.scan_iter(f"*:near*:{store.key}*", count=1000)]
+    return min(pages, limit), sum(bench.redis.memory_usage(key, samples=0) for key in keys)
 
 
-def test_all_pages_are_found_while_the_index_grows(plain: Bench) -> None:
-    known = [random_page() for _ in range(12_000)]
-    for start in range(0, len(known), 500):
+def test_pages_take_forty_bytes_and_are_found_while_the_index_grows(plain: Bench) -> None:
+    """A small store takes more for each, but not much."""
+    known = [random_page() for _ in range(1_000)]
+    for start in (0, 500):
         some = known[start : start + 500]
         plain.frontier.near.ask(BOOKS, some)
         settle(plain, *some)
-    assert int(plain.redis.hget(plain.store.keys[0]("NEAR", BOOKS.key), "buckets")) == 128
+    pages, small = memory(plain, BOOKS)
+    assert (pages, small < 64 << 10) == (1_000, True)
+    fill(plain, BOOKS, 11_000)
+    assert int(plain.redis.hget(plain.key("NEAR", BOOKS.key), "buckets")) == 128
     fill(plain, BOOKS, 8_000)
-    size = int(plain.redis.hget(plain.store.keys[0]("NEAR", BOOKS.key), "buckets"))
+    size = int(plain.redis.hget(plain.key("NEAR", BOOKS.key), "buckets"))
     assert 150 < size < 250  # some buckets were divided, some were not
-    again = [one._replace(head=os.urandom(HEAD)) for one in known[::10]]
+    pages, bytes_ = memory(plain, BOOKS)
+    assert pages == 20_000
+    assert bytes_ / pages <= 40
+    again = [one._replace(head=os.urandom(HEAD)) for one in known]
     found = plain.frontier.near.ask(BOOKS, again)
-    heads = [like and like.head for like in found]
-    assert heads == [one.head for one in known[::10]]
+    assert [like and like.head for like in found] == [one.head for one in known]
 
 
 def test_the_last_pages_are_remembered(plain: Bench) -> None:
@@ -192,9 +193,9 @@ def test_the_last_pages_are_remembered(plain: Bench) -> None:
     found = plain.frontier.near.ask(store, again[30:] + again[:10])
     assert [like is not None for like in found] == [True] * 30 + [False] * 10
     settle(plain, *again, store=store)
-    _, before = plain.frontier.near.memory(store)
+    _, before = memory(plain, store)
     fill(plain, store, 20_000)  # most of its entries lead to pages that are gone
-    pages, after = plain.frontier.near.memory(store)
+    pages, after = memory(plain, store)
     assert pages == 1_000
     assert before < 64 << 10
     assert after < 512 << 10  # 128 buckets with 512 entries
