@@ -37,12 +37,10 @@ from crawlframe.frontier.cluster.spiders import SpiderCatalogue
 from crawlframe.frontier.cluster.trials import Trials
 from crawlframe.frontier.hosts import Hosts
 from crawlframe.frontier.permits import Permits
-from crawlframe.frontier.pins import TaskPins
 from crawlframe.frontier.proxies import Proxies
 from crawlframe.frontier.renders import Renders
 from crawlframe.frontier.reservations import Reservations
-from crawlframe.frontier.starts import StartQueue
-from crawlframe.frontier.tasks import Tasks, mark_of
+from crawlframe.frontier.tasks import StartQueue, TaskPins, Tasks, mark_of
 from crawlframe.request.request import Admission
 
 KNOWN, BLAMED, REFUSAL = ord("1"), 1, 2  # an answer of ``known``; penalties of ``release``

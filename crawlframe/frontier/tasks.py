@@ -16,7 +16,7 @@ from crawlframe.errors import FrontierError
 from crawlframe.frontier.client.batches import MAX_ENTRIES, chunks
 from crawlframe.frontier.client.partitions import PartitionedStore, pack
 from crawlframe.frontier.client.records import Counts, TaskLimits, groups
-from crawlframe.frontier.client.rows import Rows
+from crawlframe.frontier.client.rows import Rows, StorePart
 from crawlframe.frontier.layers import Layers
 from crawlframe.frontier.near import Near
 from crawlframe.frontier.waits import TaskWait, Waits
@@ -299,6 +299,61 @@ class Tasks:
                 left = self.store.run("state", partition, task, state, part)
             if left < 0 and part == "begin":  # else it has ended meanwhile
                 raise FrontierError(f"task {task} is not in the frontier")
+
+
+class StartQueue(StorePart):
+    """The parts that ``start`` yields. The root request stays in progress, so NR does not reach 0
+    between two of them."""
+
+    def push(
+        self, root: bytes, host: str, task: int, number: int, follow_ups: list[Admission]
+    ) -> bool:
+        """Admits the part of this number, of at most MAX_ENTRIES requests; call it after the commit
+        of the part. Repeating it changes nothing. ``host``: of the root request. Returns False if
+        the root request is no longer pending. Raises FrontierError when Redis does not know the
+        task."""
+        home = self._store.partition_of(host)
+        mine = dict(self._store.split(follow_ups, lambda one: one.host))
+        packed = pack(groups(mine.pop(home, [])))
+        parts = self._store.run("push", home, root, task, number, packed, 1)
+        if parts < 0:
+            return False
+        if parts <= number:  # Redis was filled again, and did not count the parts
+            self._store.run("admit", home, task, packed)
+        for partition, some in mine.items():
+            self._store.run("admit", partition, task, pack(groups(some)))
+        return True
+
+
+class TaskPins(StorePart):
+    """The generation that serves a task all of whose requests run in one worker, until it dies or
+    leaves. The first partition decides which generation does, and the others learn it."""
+
+    def take(self, task: int, generation: int) -> bool:
+        """Gives a task to a generation if no living one serves it. Returns whether it does."""
+        holder = self._store.run("pin", 0, task, generation, b"") or b""
+        for partition in range(1, self._store.partitions) if holder else ():
+            self._store.run("pin", partition, task, generation, holder)
+        return holder == b"%d" % generation
+
+    def leave(self, tasks: Iterable[int], generation: int) -> None:
+        """Lets others serve the pinned tasks with nothing in progress in this generation: it lacks
+        their code."""
+        for task in tasks:
+            self._leave(task, generation)
+
+    def _leave(self, task: int, generation: int) -> None:
+        """The first partition is left first and given up last: meanwhile no node is given the task,
+        so requests that another partition was found not to hold cannot come back."""
+        mine, leaving, nobody = b"%d" % generation, b"-%d" % generation, b"0"
+        if self._unpin(0, task, generation, mine, leaving) != 1:
+            return
+        others = range(1, self._store.partitions)
+        left = all(self._unpin(one, task, generation, mine, nobody) for one in others)
+        self._unpin(0, task, generation, leaving, nobody if left else mine)
+
+    def _unpin(self, partition: int, task: int, generation: int, old: bytes, new: bytes) -> int:
+        return int(self._store.run("unpin", partition, task, generation, old, new))
 
 
 def mark_of(version: str) -> str:
