@@ -39,31 +39,26 @@ def moved(before: list[str], after: list[str]) -> Counter[tuple[str, str]]:
 def test_each_node_has_its_share(n: int) -> None:
     counts = Counter(assign([], NAMES[:n]))
     assert sum(counts.values()) == SLOTS
-    assert len(counts) == n
-    assert max(counts.values()) - min(counts.values()) <= 1
+    assert counts.keys() == {*NAMES[:n]}
+    assert all(count == pytest.approx(SLOTS / n, rel=0.1) for count in counts.values())
 
 
 def test_a_node_that_joins_gets_its_share_and_nothing_else_moves() -> None:
     before = assign([], NAMES[:4])
-    moves = moved(before, assign(before, NAMES))
+    after = assign(before, NAMES)
+    moves = moved(before, after)
     assert {taker for _, taker in moves} == {"epsilon"}
-    assert sum(moves.values()) == SLOTS // 5 == 819
-    assert {*moves.values()} == {204, 205}  # from each of the others
+    assert {giver for giver, _ in moves} == {*NAMES[:4]}
+    assert after == assign([], NAMES)
 
 
-def test_of_a_node_that_leaves_only_its_own_moves() -> None:
+def test_of_a_node_that_leaves_only_its_own_moves_and_comes_back() -> None:
     before = assign([], NAMES)
-    moves = moved(before, assign(before, NAMES[:4]))
+    after = assign(before, NAMES[:4])
+    moves = moved(before, after)
     assert {giver for giver, _ in moves} == {"epsilon"}
-    assert sum(moves.values()) == before.count("epsilon")
-    assert max(moves.values()) - min(moves.values()) <= 1
-
-
-def test_a_node_that_comes_back_gets_most_of_what_it_had() -> None:
-    before = assign([], NAMES)
-    back = assign(assign(before, NAMES[:4]), NAMES)
-    mine = [slot for slot in range(SLOTS) if before[slot] == "epsilon"]
-    assert sum(back[slot] == "epsilon" for slot in mine) > len(mine) / 2
+    assert {taker for _, taker in moves} == {*NAMES[:4]}
+    assert assign(after, NAMES) == before
 
 
 def test_every_node_computes_the_same() -> None:
@@ -177,7 +172,7 @@ def test_a_table_is_read_as_it_was_written(fleet: Fleet) -> None:
     assert table is not None
     assert (table.mode, table.generations, table.nodes) == ("host", (1, 2), ("alpha", "beta"))
     assert [table.nodes[place] for place in table.slots] == fleet.slots
-    assert table.share_of(1) == 0.5
+    assert table.share_of(1) == fleet.slots.count("alpha") / SLOTS
     assert table.share_of(3) == 0.0
 
 

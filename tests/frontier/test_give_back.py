@@ -173,7 +173,7 @@ def test_unparking_leaves_other_tasks_alone(bench: Bench) -> None:
 def test_a_great_many_come_back_from_parking(make_bench: Callable[..., Bench]) -> None:
     """More than one scan of the hash returns: it must not stop where the first ones were."""
     bench = make_bench(store=PartitionedStore)
-    n = 20_000
+    n = 3_000
     bench.open()
     bench.frontier.admit(1, bench.requests(n))
     while held := bench.claim():

@@ -14,7 +14,7 @@ from crawlframe.frontier.client.records import fingerprints
 from crawlframe.request.request import Admission
 from tests.frontier.bench import Bench
 
-MANY = 100_000
+MANY = 20_000
 
 
 def admission(i: int, host: str = "a.example") -> Admission:
@@ -88,7 +88,7 @@ def test_short_fingerprints_are_found_after_a_split(bench: Bench, step: int) -> 
     assert bench.frontier.admit(1, admissions) == 0
 
 
-def test_a_hundred_thousand_fingerprints(redis_client: Any) -> None:
+def test_very_many_fingerprints(redis_client: Any) -> None:
     """They are found again, no other is, and Redis keeps all of them as integer sets."""
     frontier = Frontier(PartitionedStore(redis_client))
     bench = Bench(redis_client, store=PartitionedStore)

@@ -117,7 +117,7 @@ def test_each_node_fetches_its_hosts_and_those_of_a_killed_one_move(
     nodes = begin(odd_env, start_manage, look, "host")
     before = table(look)
     with redis_at(redis_url):
-        assert [one.share for one in read()] == pytest.approx([1 / 3] * 3, abs=1 / SLOTS)
+        assert [one.share for one in read()] == pytest.approx([1 / 3] * 3, rel=0.1)
     pk = submit("whose", hosts=json.dumps(many.hosts), pages=PAGES)
     wait_for(lambda: look.counts(pk).nf > HOSTS * PAGES / 2)
     settled = whose(look, pk)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgpack
@@ -65,35 +66,20 @@ def slot_of(place: str, mode: str) -> int:
     return int(hashlib.sha1(name_of(place, mode).encode()).hexdigest()[:3], 16)
 
 
-def _weight(node: str, slot: int) -> bytes:
+def _weight(slot: int, node: str) -> bytes:
     """How much a slot prefers a node (rendezvous hashing)."""
     return hashlib.sha1(f"{slot}:{node}".encode()).digest()
 
 
 def assign(before: Sequence[str], nodes: Collection[str]) -> list[str]:
-    """The node of each slot. Each node has the same number of slots, or one more. ``before``: the
-    nodes so far, or nothing. Only as many slots move as must: the slots of a node that is gone, or
-    as many as a new node gets. Of several ways to do so, the hash of slot and node decides.
-    ``nodes`` is not empty."""
-    slots = [node if node in nodes else "" for node in before] or [""] * SLOTS
-    held: dict[str, list[int]] = {node: [] for node in nodes}
-    free: list[int] = []
-    for slot, node in enumerate(slots):
-        (held[node] if node else free).append(slot)
-    base, more = divmod(SLOTS, len(nodes))
-    room = {}
-    for node in sorted(nodes, key=lambda node: (-len(held[node]), node)):
-        room[node] = base + (more > 0) - len(held[node])
-        more -= 1
-    takers = [node for node in room if room[node] > 0]
-    for node, number in room.items():
-        if number < 0:  # it loses the slots that the others would have first
-            best = {slot: max(_weight(taker, slot) for taker in takers) for slot in held[node]}
-            free += sorted(best, key=best.__getitem__)[number:]
-    for slot in sorted(free):
-        taker = max((node for node in room if room[node] > 0), key=lambda n: _weight(n, slot))
-        slots[slot] = taker
-        room[taker] -= 1
+    """The node of each slot, by the largest weight. ``before``: the nodes so far, or nothing. So
+    only the slots of a node that is gone move, and the share of a new node. ``nodes`` is not
+    empty."""
+    new = {*nodes} - {*before}
+    slots = []
+    for slot, node in enumerate(before or [""] * SLOTS):
+        able = {node} | new if node in nodes else nodes
+        slots.append(max(able, key=partial(_weight, slot)))
     return slots
 
 
