@@ -17,7 +17,7 @@ from crawlframe.errors import EraChanged, Fenced, FrontierError
 from crawlframe.frontier.client.batches import chunks
 from crawlframe.frontier.client.call_log import CallLog
 from crawlframe.frontier.client.keys import Keys
-from crawlframe.frontier.client.scripts import UNCOUNTED, UNGUARDED, register
+from crawlframe.frontier.client.scripts import UNCOUNTED, UNGUARDED, Scripts
 from crawlframe.proxies.place import host_in
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class PartitionedStore:
         self.call_log = call_log or CallLog()
         self._follows = follows
         self.keys = [Keys(prefix, partition) for partition in range(partitions)]
-        self._scripts = register(redis)
+        self._scripts = Scripts(redis)
 
     def apart(self) -> PartitionedStore:
         """The same data for a client of its own, which continues in no other era."""

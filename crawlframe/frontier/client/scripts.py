@@ -76,6 +76,8 @@ def files(verb: str) -> list[Path]:
     )
 
 
-def register(redis: Redis) -> dict[str, Script]:
+class Scripts(dict[str, Script]):
     """The verbs by name: ``scripts["claim"](keys=[tag], args=[...])``."""
-    return {verb: redis.register_script(source(verb)) for verb in verbs()}
+
+    def __init__(self, redis: Redis) -> None:
+        super().__init__((verb, redis.register_script(source(verb))) for verb in verbs())
