@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import pytest
 from redis import Redis
 
 from crawlframe.frontier import Claim, Claimed, Completion, Counts, FreedSlot, Frontier, TaskLimits
@@ -15,6 +16,11 @@ from crawlframe.frontier.cluster.leases import Leases
 from crawlframe.request.request import Admission, make_rid, rank_of
 
 NODE = 1  # the generation that claims when a test names none
+
+
+def seeds(few: int, many: int) -> list[Any]:
+    """Parameters of a random test: few seeds, and in its long version many."""
+    return [*range(few), *(pytest.param(n, marks=pytest.mark.long) for n in range(few, many))]
 
 
 DUMP = """

@@ -725,12 +725,13 @@ class Machine(RuleBasedStateMachine):
 
 @pytest.mark.timeout(0 if EXAMPLES else 120)
 @pytest.mark.parametrize("partitions", [1, 2])
-def test_random_lives(redis_client: Redis, partitions: int) -> None:
+@pytest.mark.parametrize("examples", [30, pytest.param(60, marks=pytest.mark.long)])
+def test_random_lives(redis_client: Redis, partitions: int, examples: int) -> None:
     make: Any = partial(Machine, redis_client, partitions)
     run_state_machine_as_test(
         make,
         settings=settings(
-            max_examples=EXAMPLES or 60,
+            max_examples=EXAMPLES or examples,
             stateful_step_count=40,
             derandomize=not EXAMPLES,
             database=None,
