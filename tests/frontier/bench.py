@@ -70,6 +70,19 @@ class Resending(PartitionedStore):
         return answer
 
 
+class Losing(PartitionedStore):
+    """Loses the answer of the claim of this number, from 1 on, to a partition; 0: of none."""
+
+    lost = claims = 0
+
+    def run(self, verb: str, partition: int, *args: Any) -> Any:
+        answer = super().run(verb, partition, *args)
+        self.claims += verb == "claim"
+        if verb == "claim" and self.claims == self.lost:
+            raise ConnectionError
+        return answer
+
+
 class Bench:
     """Requests have names; tests compare the ``names`` of claimed requests."""
 

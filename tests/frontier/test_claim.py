@@ -11,12 +11,7 @@ from redis import Redis
 from crawlframe.errors import Fenced
 from crawlframe.frontier import Claimed
 from crawlframe.frontier.client.partitions import PartitionedStore
-from tests.frontier.bench import Bench
-
-
-def test_nothing_to_claim(bench: Bench) -> None:
-    assert bench.claim() == []
-    assert bench.wait == -1
+from tests.frontier.bench import Bench, Losing
 
 
 def test_a_claim_tells_all_of_a_request(bench: Bench) -> None:
@@ -71,20 +66,6 @@ def test_order_is_task_priority_then_priority_then_depth_then_arrival(bench: Ben
     order = ["privileged", "urgent", "first", "second", "deep", "idle", "humble"]
     claimed = [request for _ in range(len(order)) for request in bench.claim(1)]
     assert bench.names(claimed) == order
-
-
-def test_what_came_first_goes_first(bench: Bench) -> None:
-    bench.open(bench.request("one"))
-    for name in ("two", "three"):
-        bench.frontier.admit(1, [bench.request(name)])
-    assert bench.names(bench.claim()) == ["one", "two", "three"]
-
-
-def test_two_tasks_of_equal_rank_take_turns_on_a_host(bench: Bench) -> None:
-    for task in (1, 2):
-        bench.open(*bench.requests(6, task=task), task=task)
-    tasks = [request.task for _ in range(12) for request in bench.claim(1)]
-    assert [sorted(tasks[i : i + 2]) for i in range(0, 12, 2)] == [[1, 2]] * 6
 
 
 def test_tasks_take_turns_whatever_their_depth(bench: Bench) -> None:
@@ -198,31 +179,14 @@ def test_a_batch_is_answered_again_without_what_has_gone_since(bench: Bench) -> 
     assert bench.frontier.claim(1, 1, 4).requests == [first[3]]
 
 
-def test_a_batch_is_answered_again_without_what_waits_again(bench: Bench) -> None:
-    bench.open(*bench.requests(3))
-    first = bench.frontier.claim(1, 1, 3).requests
-    bench.release(first[1])
-    assert bench.frontier.claim(1, 1, 3).requests == [first[0], first[2]]
-
-
 @pytest.mark.parametrize("lost", [1, 2, 3])
 def test_no_partition_forgets_a_batch_whose_answer_was_lost(
     make_bench: Callable[..., Bench], lost: int
 ) -> None:
     """The answer of one partition is lost; before the claim is repeated, others fill up."""
 
-    class Losing(PartitionedStore):
-        calls = 0
-
-        def run(self, verb: str, partition: int, *args: object) -> object:
-            answer = super().run(verb, partition, *args)
-            if verb == "claim":
-                self.calls += 1
-                if self.calls == lost:
-                    raise ConnectionError
-            return answer
-
     bench = make_bench(partitions=3, store=Losing)
+    bench.store.lost = lost
     bench.open()
     hosts = {bench.store.partition_of(f"{c}.example"): f"{c}.example" for c in "abcdefgh"}
     last = hosts[(1 + lost - 1) % 3]  # the claim of sequence 1 asks partition 1 first

@@ -10,7 +10,7 @@ import pytest
 from crawlframe.errors import Fenced
 from crawlframe.frontier import FreedSlot
 from crawlframe.frontier.client.partitions import PartitionedStore
-from tests.frontier.bench import Bench
+from tests.frontier.bench import Bench, Losing
 
 
 def slots(bench: Bench, host: str = "a.example") -> int:
@@ -146,28 +146,16 @@ def test_every_partition_is_called_whatever_the_others_return(
 def test_a_lost_answer_frees_no_slot_twice(make_bench: Callable[..., Bench], lost: int) -> None:
     """The claim is repeated, with the finished fetches of the first one and more."""
 
-    class Losing(PartitionedStore):
-        calls = -100
-
-        def run(self, verb: str, partition: int, *args: object) -> object:
-            answer = super().run(verb, partition, *args)
-            if verb == "claim":
-                self.calls += 1
-                if self.calls == lost:
-                    raise ConnectionError
-            return answer
-
     bench = make_bench(partitions=3, store=Losing)
     hosts = {bench.store.partition_of(f"{c}.example"): f"{c}.example" for c in "abcdefgh"}
     bench.open(*(one for host in hosts.values() for one in bench.requests(4, host)), concurrency=2)
     held = bench.claim()
     assert len(held) == 6
     over = [FreedSlot(one.rid, one.host, one.claim) for one in held]
-    bench.store.calls = 0
+    bench.store.lost = bench.store.claims + lost
     with pytest.raises(ConnectionError):
         bench.frontier.claim(1, 2, 6, over[:3])
     more = bench.frontier.claim(1, 2, 6, over).requests
-    bench.store.calls = -100
     more += bench.frontier.claim(1, 3, 6).requests
     assert len({one.rid for one in more}) == len(more) == 6
     assert [slots(bench, host) for host in hosts.values()] == [2, 2, 2]

@@ -9,7 +9,7 @@ import pytest
 
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import TaskLimits
-from crawlframe.frontier.hosts import HostOrder
+from crawlframe.frontier.hosts import HostOrder, HostState
 from tests.frontier.bench import Bench
 
 HOUR, DAY = 3600.0, 86400.0
@@ -206,13 +206,7 @@ def test_active_hosts(bench: Bench) -> None:
 
 def test_a_host_that_nobody_knows(bench: Bench) -> None:
     state = bench.frontier.hosts.states(["nowhere.example"])["nowhere.example"]
-    assert (state.in_flight, state.queued, state.gap, state.delay, state.why) == (
-        0,
-        0,
-        None,
-        None,
-        "",
-    )
+    assert state == HostState()
 
 
 def test_an_order_without_an_end_outlives_an_era(bench: Bench) -> None:
