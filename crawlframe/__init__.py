@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from crawlframe.errors import Retry as Retry
     from crawlframe.items.upsert import Upsert as Upsert
     from crawlframe.markup.element_link import Link as Link
-    from crawlframe.proxies.listed import Proxy as Proxy
+    from crawlframe.proxies.proxy import Proxy as Proxy
     from crawlframe.proxies.selector import ProxyPool as ProxyPool
     from crawlframe.request.request import Request as Request
     from crawlframe.response.link_extractor import LinkExtractor as LinkExtractor
@@ -49,7 +49,7 @@ _NAMES = {
     "crawlframe.errors": ("CloseTask", "DropItem", "FetchError", "Retry"),
     "crawlframe.items.upsert": ("Upsert",),
     "crawlframe.markup.element_link": ("Link",),
-    "crawlframe.proxies.listed": ("Proxy",),
+    "crawlframe.proxies.proxy": ("Proxy",),
     "crawlframe.proxies.selector": ("ProxyPool",),
     "crawlframe.request.request": ("Request",),
     "crawlframe.response.link_extractor": ("LinkExtractor",),

@@ -10,9 +10,9 @@ from multidict import CIMultiDict
 from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.charsets import detection
 from crawlframe.charsets.content_type import content_type_of
+from crawlframe.charsets.detection import encoding_of_domain, encoding_of_language
 from crawlframe.charsets.encoding import declared_in, encoding_of
 from crawlframe.charsets.labels import codec_of, encode
-from crawlframe.charsets.regions import encoding_of_domain, encoding_of_language
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from tests import prose

@@ -18,13 +18,12 @@ from crawlframe.fetch.body.memory import TransferMemory
 from crawlframe.fetch.body.pictures import PictureStore
 from crawlframe.fetch.body.saving import FileSaver
 from crawlframe.fetch.curl.downloader import CurlDownloader
-from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext
+from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext, FetchLimits
 from crawlframe.fetch.journey.journey import Answer, Journey
-from crawlframe.fetch.journey.limits import FetchLimits
 from crawlframe.fetch.journey.trail import Trail
-from crawlframe.fetch.names.name_servers import Unresolved
-from crawlframe.fetch.names.resolver import Names, load_hook
-from crawlframe.fetch.plugin.downloader import Plugged, plugged
+from crawlframe.fetch.names.address_guard import AddressGuard
+from crawlframe.fetch.names.resolver import Names, Unresolved, load_hook
+from crawlframe.fetch.plugin.downloader import Plugged, load
 from crawlframe.identity.identity import Identity
 from crawlframe.identity.tls import OF_TASK
 from crawlframe.proxies.place import is_pool
@@ -168,12 +167,11 @@ class Downloader:
         await self._names.close()
 
     def _plug_in(self, name: str) -> Plugged:
-        found = self._plugged.get(name)
-        if found is None:
-            settings = self._settings
-            found = plugged(name, settings.concurrency, settings.allow_private, self._names)
-            self._plugged[name] = found
-        return found
+        if name not in self._plugged:
+            plug_in = load(name, self._settings.concurrency)
+            guard = AddressGuard(self._settings.allow_private)
+            self._plugged[name] = Plugged(name, plug_in, guard, self._names)
+        return self._plugged[name]
 
     def _threads(self) -> RequestsDownloader:
         if self._requests is None:

@@ -8,8 +8,7 @@ import contextvars
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from crawlframe.base.urls import host_of, normalise
 from crawlframe.errors import CrawlframeError, FetchError, HostChanged, MiddlewareError
@@ -22,27 +21,16 @@ DEADLINE = 120.0  # seconds that a layer may take itself, not counting its calls
 FIXED = ("callback", "errback", "cb_kwargs", "priority", "dont_filter", "depth")
 FIXED_OPTIONS = ("retries", "handle", "proxy")
 
-# A thread is made when none is idle, so at most one per request in a layer that needs one.
-_threads = partial(ThreadPoolExecutor, 100_000, thread_name_prefix="middleware")
 
-
-class Watch(Protocol):
-    """Is notified of the authors' code that runs."""
+class Watch:
+    """Is notified of the authors' code that runs. This one ignores it."""
 
     def in_loop(self, awaitable: Awaitable[Response]) -> Awaitable[Response]:
         """Wraps ``awaitable``, whose steps run in the event loop."""
-
-    def in_thread(self) -> contextlib.AbstractContextManager[None]:
-        """A context in which the current thread runs a layer."""
-
-
-class Unwatched:
-    """A Watch that ignores all calls."""
-
-    def in_loop(self, awaitable: Awaitable[Response]) -> Awaitable[Response]:
         return awaitable
 
     def in_thread(self) -> contextlib.AbstractContextManager[None]:
+        """A context in which the current thread runs a layer."""
         return contextlib.nullcontext()
 
 
@@ -71,17 +59,12 @@ class Middlewares:
         """``deadline``: seconds that a coroutine may take itself before it is cancelled."""
         self.deadline = deadline
         self.layers: list[Layer] = []
-        self._pool: ThreadPoolExecutor | None = None
+        # For layers that are not coroutines. A thread is made when none is idle, so at most one per
+        # request in such a layer.
+        self.threads = ThreadPoolExecutor(100_000, thread_name_prefix="middleware")
         for given in middlewares:
             fetch = (given() if isinstance(given, type) else given).fetch
             self.layers.append(Layer(fetch, name_of(given), inspect.iscoroutinefunction(fetch)))
-
-    @property
-    def threads(self) -> ThreadPoolExecutor:
-        """Threads for layers that are not coroutines."""
-        if self._pool is None:
-            self._pool = _threads()
-        return self._pool
 
     async def fetch(
         self, request: Request, download: CallNext, watch: Watch | None = None
@@ -89,7 +72,7 @@ class Middlewares:
         """The response that the outermost layer returns; the innermost calls ``download``.
 
         Raises FetchError, MiddlewareFailed, and errors of ``download``."""
-        way = _Way(self, request, download, watch or Unwatched())
+        way = _Way(self, request, download, watch or Watch())
         try:
             return await way.watch.in_loop(way.through(0, request))
         except FetchError:
@@ -110,14 +93,14 @@ class _Way:
         self.watch = watch
         self.culprit = ""
         self._error: BaseException | None = None
-        self._middlewares = middlewares
+        self.middlewares = middlewares
         self._download = download
         self._url, self._host = request.url, request.host
         self._fixed = _fixed_parts(request)
 
     async def through(self, number: int, request: Request) -> Response:
         """The response, from the layer with this number inwards."""
-        layers = self._middlewares.layers
+        layers = self.middlewares.layers
         name = layers[number].name if number < len(layers) else ""
         try:
             if not name:
@@ -155,14 +138,6 @@ class _Way:
                     f"{now!r:.80}; set it where the request is made, or in the spider's follow"
                 )
 
-    @property
-    def deadline(self) -> float:
-        return self._middlewares.deadline
-
-    @property
-    def threads(self) -> ThreadPoolExecutor:
-        return self._middlewares.threads
-
 
 class _Turn:
     """A layer at work on one request."""
@@ -192,14 +167,15 @@ class _Turn:
                 self._next.cancel()
 
     async def _in_loop(self, request: Request) -> Any:
+        deadline = self._way.middlewares.deadline
         try:
-            async with asyncio.timeout(self._way.deadline) as self._clock:
+            async with asyncio.timeout(deadline) as self._clock:
                 return await self._layer.fetch(request, self._call_next)
         except TimeoutError:
             if self._clock is None or not self._clock.expired():
                 raise
             raise MiddlewareError(
-                f"fetch took longer than {self._way.deadline:g} s, not counting call_next"
+                f"fetch took longer than {deadline:g} s, not counting call_next"
             ) from None
 
     async def _call_next(self, request: Request) -> Response:
@@ -254,7 +230,9 @@ class _Turn:
 
         context = contextvars.copy_context()
         try:
-            response = await self._loop.run_in_executor(self._way.threads, context.run, work)
+            response = await self._loop.run_in_executor(
+                self._way.middlewares.threads, context.run, work
+            )
         finally:
             for call in calls:
                 call.cancel()  # no effect on one that is done

@@ -8,12 +8,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from crawlframe.errors import CrawlframeError, FileGone, StoreError
-from crawlframe.files.store import ROOM, StoreEntry, path_of
+from crawlframe.errors import CrawlframeError
 
-PREFIXES = "0123456789abcdef"  # first letters of names: a listing of all would be long
 TIMEOUT = 30  # seconds for an answer
 TRIES = 3  # by the client
 PART = 8 << 20  # bytes of one part of an upload; a file of less than two is sent at once
@@ -92,42 +90,3 @@ class S3Client:
             raise self._error(
                 f"{self._what} {self.address}: {text or type(error).__name__}"
             ) from None
-
-
-class S3Store:
-    """Belongs to the process that uses it first."""
-
-    def __init__(self, address: str, spool: Path) -> None:
-        self._client = S3Client(address, "the file store", StoreError)
-        self.address = self._client.address
-        self.spool = spool
-
-    def put(self, local: Path, sha256: str) -> str:
-        path = path_of(sha256)
-        self._client.put(local, path)
-        local.unlink()
-        return path
-
-    def size(self, sha256: str) -> int | None:
-        return self._client.size(path_of(sha256))
-
-    def open(self, sha256: str) -> BinaryIO:
-        path = path_of(sha256)
-        with self._client.named_errors():
-            try:
-                file: BinaryIO = self._client.system().open(self._client.key(path), "rb")
-            except FileNotFoundError:
-                raise FileGone(f"{path} was deleted from {self.address}", sha256) from None
-            return file
-
-    def delete(self, sha256: str) -> None:
-        self._client.delete(path_of(sha256))
-
-    def files(self) -> Iterator[StoreEntry]:
-        for prefix in PREFIXES:
-            with self._client.named_errors():
-                place = self._client.key(ROOM)
-                found = self._client.system().find(place, prefix=prefix, detail=True)
-            for key, entry in sorted(found.items()):
-                saved_at = entry["LastModified"].timestamp()
-                yield StoreEntry(key.rpartition("/")[2], int(entry["size"]), saved_at)

@@ -122,9 +122,7 @@ class Spool:
         path = self.directory / f"{name}{PART}"
         while True:
             file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o640), "r+b")
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not lock(file.fileno()):
                 file.close()
                 return None
             if os.fstat(file.fileno()).st_nlink:  # it was not deleted before it was locked
@@ -132,12 +130,19 @@ class Spool:
             file.close()
 
 
+def lock(descriptor: int) -> bool:
+    """Whether no other process works on a file. The lock ends when the file is closed."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def _delete(path: Path) -> bool:
     """Deletes a file and its note, unless a process works on it."""
     with path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not lock(file.fileno()):
             return False
         path.with_suffix(NOTE).unlink(missing_ok=True)
         path.unlink(missing_ok=True)

@@ -9,15 +9,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple
 from urllib.parse import quote
 
+from crawlframe.base.storage_url import in_s3
+from crawlframe.conf import Settings
 from crawlframe.errors import FileGone, StoreError
+from crawlframe.files.s3_client import S3Client
 
 ROOM = "sha256"  # folder of the files
 SPOOL = "spool"  # folder of unfinished files
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+FOLDER = "files"  # below var_dir
+PREFIXES = "0123456789abcdef"  # first letters of names: a listing of all would be long
 
 
 class StoreEntry(NamedTuple):
@@ -26,34 +31,6 @@ class StoreEntry(NamedTuple):
     sha256: str
     size: int
     saved_at: float
-
-
-class FileStore(Protocol):
-    """All methods block, and raise StoreError if the store cannot be used."""
-
-    @property
-    def address(self) -> str:
-        """The address of the store, for messages; without secrets."""
-
-    @property
-    def spool(self) -> Path:
-        """A local directory of this node for files that are not complete."""
-
-    def put(self, local: Path, sha256: str) -> str:
-        """Moves a local file to the place of its hash, unless it is there already. When this
-        returns, the file is complete and durable. Returns ``path_of(sha256)``."""
-
-    def size(self, sha256: str) -> int | None:
-        """The bytes of a file; None if there is none."""
-
-    def open(self, sha256: str) -> BinaryIO:
-        """Opens a file for reading. Raises FileGone if there is none."""
-
-    def delete(self, sha256: str) -> None:
-        """Deletes a file, if there is one."""
-
-    def files(self) -> Iterator[StoreEntry]:
-        """Everything in the store."""
 
 
 class StoreRoom:
@@ -89,7 +66,9 @@ def spool_of(directory: Path, node: str) -> Path:
 
 
 class DirectoryStore:
-    """A store in a local or mounted directory."""
+    """A store in a local or mounted directory. ``address`` is for messages, ``spool`` a local
+    directory of this node for files that are not complete. All methods block, and raise StoreError
+    if the store cannot be used."""
 
     def __init__(self, directory: Path, node: str) -> None:
         self._directory = directory
@@ -97,6 +76,8 @@ class DirectoryStore:
         self.spool = spool_of(directory, node)
 
     def put(self, local: Path, sha256: str) -> str:
+        """Moves a local file to the place of its hash, unless it is there already. When this
+        returns, the file is complete and durable. Returns ``path_of(sha256)``."""
         path = path_of(sha256)
         target = self._directory / path
         with self._named_errors():
@@ -110,10 +91,11 @@ class DirectoryStore:
             target.parent.mkdir(parents=True, exist_ok=True)
             local.replace(target)
             for folder in {target.parent, *(folder.parent for folder in new)}:
-                _sync(folder)
+                sync_names(folder)
         return path
 
     def size(self, sha256: str) -> int | None:
+        """The bytes of a file; None if there is none."""
         with self._named_errors():
             try:
                 return (self._directory / path_of(sha256)).stat().st_size
@@ -121,6 +103,7 @@ class DirectoryStore:
                 return None
 
     def open(self, sha256: str) -> BinaryIO:
+        """Opens a file for reading. Raises FileGone if there is none."""
         with self._named_errors():
             try:
                 return (self._directory / path_of(sha256)).open("rb")
@@ -130,10 +113,12 @@ class DirectoryStore:
                 ) from None
 
     def delete(self, sha256: str) -> None:
+        """Deletes a file, if there is one."""
         with self._named_errors():
             (self._directory / path_of(sha256)).unlink(missing_ok=True)
 
     def files(self) -> Iterator[StoreEntry]:
+        """Everything in the store."""
         with self._named_errors():
             for folder in sorted((self._directory / ROOM).glob("??/??")):
                 for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
@@ -148,6 +133,48 @@ class DirectoryStore:
             raise StoreError(f"the file store {self.address}: {error}") from None
 
 
+class S3Store:
+    """A store in a bucket, with the same methods. Belongs to the process that uses it first."""
+
+    def __init__(self, address: str, spool: Path) -> None:
+        self._client = S3Client(address, "the file store", StoreError)
+        self.address = self._client.address
+        self.spool = spool
+
+    def put(self, local: Path, sha256: str) -> str:
+        path = path_of(sha256)
+        self._client.put(local, path)
+        local.unlink()
+        return path
+
+    def size(self, sha256: str) -> int | None:
+        return self._client.size(path_of(sha256))
+
+    def open(self, sha256: str) -> BinaryIO:
+        path = path_of(sha256)
+        with self._client.named_errors():
+            try:
+                file: BinaryIO = self._client.system().open(self._client.key(path), "rb")
+            except FileNotFoundError:
+                raise FileGone(f"{path} was deleted from {self.address}", sha256) from None
+            return file
+
+    def delete(self, sha256: str) -> None:
+        self._client.delete(path_of(sha256))
+
+    def files(self) -> Iterator[StoreEntry]:
+        for prefix in PREFIXES:
+            with self._client.named_errors():
+                place = self._client.key(ROOM)
+                found = self._client.system().find(place, prefix=prefix, detail=True)
+            for key, entry in sorted(found.items()):
+                saved_at = entry["LastModified"].timestamp()
+                yield StoreEntry(key.rpartition("/")[2], int(entry["size"]), saved_at)
+
+
+FileStore = DirectoryStore | S3Store
+
+
 def _stored(entry: os.DirEntry[str]) -> StoreEntry | None:
     """Returns None if the entry is no file, or was deleted meanwhile."""
     try:
@@ -159,10 +186,18 @@ def _stored(entry: os.DirEntry[str]) -> StoreEntry | None:
     return StoreEntry(entry.name, found.st_size, found.st_mtime)
 
 
-def _sync(folder: Path) -> None:
-    """Makes the names in a directory durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync_names(directory: Path) -> None:
+    """Makes the names in a directory durable. Raises OSError."""
+    descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def open_store(settings: Settings) -> FileStore:
+    """The store of an installation. Connects to nothing yet."""
+    local = settings.var_dir / FOLDER
+    if in_s3(settings.files):
+        return S3Store(settings.files, spool_of(local, settings.node))
+    return DirectoryStore(Path(settings.files) if settings.files else local, settings.node)

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from crawlframe.frontier.client.partitions import pack
 from crawlframe.frontier.client.rows import StorePart
-from crawlframe.render.attempt import Taught
 from crawlframe.render.knowledge import Knowledge
 from crawlframe.render.template import URLTemplate
+from crawlframe.render.yielded import Taught
 
 
 class Renders(StorePart):

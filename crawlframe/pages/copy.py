@@ -69,3 +69,11 @@ class PageCopy:
             self.given = True
             self.held.given += len(self.body)
             self.body = b""
+
+
+class Results(NamedTuple):
+    """The results of a callback: its items as JSON, and the records of all requests that it
+    yielded, known ones included."""
+
+    items: list[bytes]
+    requests: list[bytes]

@@ -23,7 +23,7 @@ from crawlframe.recipes.extraction import (
     select,
 )
 from crawlframe.recipes.recipe import PLAIN, Argument, Field, Next, Recipe
-from crawlframe.render.attempt import note_incomplete
+from crawlframe.render.yielded import note_incomplete
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.spider.spider import Spider

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 import msgspec
 
+from crawlframe.base.stats import RUNNING
 from crawlframe.render.knowledge import Knowledge, Lesson
+from crawlframe.render.template import URLTemplate
 
 
 class Reason(StrEnum):
@@ -72,3 +75,38 @@ def lacks(items: Iterable[bytes], required: Collection[str]) -> bool:
 
 def _lacks(item: Any, required: Collection[str]) -> bool:
     return any(item.get(name) in (None, "", [], {}) for name in required)
+
+
+class Taught(NamedTuple):
+    """A page's lesson. ``items``: whether the page had any."""
+
+    template: URLTemplate
+    lesson: Lesson
+    items: bool
+
+
+@dataclass(slots=True)
+class Attempt:
+    """``reason``: why the page is rendered, after ``plain``; None: it is fetched plainly, or
+    rendered ``direct``, by earlier knowledge. ``dropped``: items that pipelines or their class left
+    out."""
+
+    spider: str
+    template: URLTemplate
+    known: Knowledge
+    reason: Reason | None = None
+    plain: Yielded = NOTHING
+    direct: bool = False
+    dropped: int = 0
+    lesson: Lesson | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        return self.reason is None and not self.direct
+
+
+def note_incomplete() -> None:
+    """The callback that runs leaves out an item that lacks a required field."""
+    outcome = RUNNING.get(None)
+    if outcome is not None:
+        outcome.results.unfit = True

@@ -4,16 +4,18 @@ choice of our groups, and their Content-Signal lines."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from string import ascii_letters, digits, punctuation
 from typing import NamedTuple
+from urllib.parse import quote
 
 from protego import Protego
 
-from crawlframe.base.urls import normalise
+from crawlframe.base.urls import normalise, target_of
 from crawlframe.charsets.content_type import MAX_CONTENT_TYPE
 from crawlframe.charsets.encoding import declared_in
 from crawlframe.errors import BadRequest
-from crawlframe.robots.path_rule import PathRule
 from crawlframe.robots.signals import NO_SIGNALS, Signals, merge, read_preferences, read_signals
 
 MAX_BYTES = 500 << 10  # of a robots.txt that are read; RFC 9309, 2.5, asks for at least as many
@@ -39,6 +41,11 @@ _NOT_OURS = "0"  # no crawler has this name
 _TAG = re.compile(r"\s*<(?:!|\?|/?[A-Za-z])")
 _CONTROLS = re.compile(r"[\x01-\x08\x0e-\x1f\x7f\ufffd\udc80-\udcff]")
 _SAMPLE = 1024  # characters that show whether a file is binary
+_PRODUCT = re.compile(r"[A-Za-z0-9_-]+")
+# "Mozilla/5.0 (compatible; Examplebot/2.1; ...)": the product of the crawler.
+_COMPATIBLE = re.compile(r"mozilla/[^(]*\(compatible;\s*([A-Za-z0-9_-]+)", re.I)
+_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
+_UNRESERVED = frozenset(ascii_letters + digits + "-._~")
 
 
 class Text(NamedTuple):
@@ -48,6 +55,33 @@ class Text(NamedTuple):
     text: str
     problem: str = ""
     cut: bool = False
+
+
+class PathRule:
+    """A path, with ``*`` for any text, and a ``$`` at the end for the end."""
+
+    def __init__(self, path: str) -> None:
+        path = _plain(path)
+        self.length = len(path)
+        self._whole = path.endswith("$")
+        self._first, *self._others = path.removesuffix("$").split("*")
+
+    def fits(self, url: str) -> bool:
+        """Whether the target of a normalised URL starts like it. The first place of each text is
+        always good enough, so the time is linear; the last text of a whole path ends it."""
+        path = _target(url)
+        if not path.startswith(self._first):
+            return False
+        if not self._others:
+            return not self._whole or path == self._first
+        *others, last = self._others if self._whole else [*self._others, ""]
+        at = len(self._first)
+        for part in others:
+            at = path.find(part, at)
+            if at < 0:
+                return False
+            at += len(part)
+        return len(path) - at >= len(last) and path.endswith(last)
 
 
 class Rules:
@@ -227,3 +261,37 @@ def _urls(links: Iterable[str]) -> dict[str, None]:
         except BadRequest:  # RFC 9309 wants it absolute
             continue
     return found
+
+
+@lru_cache(maxsize=256)
+def product_token(user_agent: str) -> str:
+    """Returns the first product name of a User-Agent in lower case, such as ``crawlframe``; "*" if
+    it has none, to which only the rules for all crawlers apply."""
+    if compatible := _COMPATIBLE.match(user_agent):
+        return compatible[1].lower()
+    product = _PRODUCT.match(user_agent.strip())
+    return product[0].lower() if product else "*"
+
+
+def user_agent_of(*headers: Mapping[str, str]) -> str:
+    """Returns the User-Agent that the first of these headers have; "" if none has one."""
+    for some in headers:
+        for name, value in some.items():
+            if name.lower() == "user-agent":
+                return str(value)
+    return ""
+
+
+@lru_cache(maxsize=64)  # a file has many rules
+def _target(url: str) -> str:
+    return _plain(target_of(url))
+
+
+def _plain(path: str) -> str:
+    """A path in ASCII, without escapes that mean nothing."""
+    return _ESCAPE.sub(_escape, quote(path, safe=punctuation))
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = chr(int(found[1], 16))
+    return character if character in _UNRESERVED else found[0].upper()

@@ -7,10 +7,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from crawlframe.robots.judge import DAY, HOUR
-from crawlframe.robots.path_rule import PathRule
-from crawlframe.robots.reading import Fetched
-from crawlframe.robots.rules import MAX_BYTES
+from crawlframe.robots.reading import DAY, HOUR, Fetched
+from crawlframe.robots.rules import MAX_BYTES, PathRule
 from crawlframe.robots.state import RobotsState, Status
 
 PATH = "/.well-known/tdmrep.json"

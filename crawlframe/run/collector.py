@@ -19,7 +19,7 @@ from crawlframe.errors import (
 from crawlframe.items.encode import encode_item, is_item, no_item
 from crawlframe.items.models import is_model, model_item
 from crawlframe.items.upsert import Upsert
-from crawlframe.proxies import listed
+from crawlframe.proxies.proxy import Proxy, with_proxy
 from crawlframe.request.request import Admission, Request, make_rid
 from crawlframe.run.link_filters import (
     DUPLICATE,
@@ -72,11 +72,11 @@ class Collector:
         of the pipelines."""
         if isinstance(thing, Request):
             self._follow(thing)
-        elif isinstance(thing, listed.Proxy):
+        elif isinstance(thing, Proxy):
             if self._noindex:
                 self._outcome.count(DROPPED_NOINDEX)
             else:  # pipelines are for items that are stored as they are
-                self._results.proxies = listed.with_proxy(self._results.proxies, thing)
+                self._results.proxies = with_proxy(self._results.proxies, thing)
         elif isinstance(thing, BadRequest):  # in place of one that cannot be made
             raise thing
         elif thing is not None:

@@ -12,8 +12,8 @@ from crawlframe.aliases.rule import AliasRule
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier.client.records import Counts
 from crawlframe.identity.identity import Papers
+from crawlframe.pages.copy import Results
 from crawlframe.pages.reparse import PageNumbers, Reparse, SourcePage
-from crawlframe.pages.results import Results
 from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.request import Admission
 from crawlframe.response.stored_page import StoredPage

@@ -18,18 +18,17 @@ from crawlframe.base.stats import PageStats
 from crawlframe.files.saved_file import SavedFile
 from crawlframe.items.models import ModelItem
 from crawlframe.pages.copy import PageCopy
-from crawlframe.proxies import listed
 from crawlframe.proxies.place import limited_at, place_of
-from crawlframe.proxies.proxy import ChosenProxy
+from crawlframe.proxies.proxy import ChosenProxy, Proxy
 from crawlframe.request.record import Errand, Hop, hops_of, read_head
 from crawlframe.request.request import Admission
 from crawlframe.response.picture import Picture
 
 if TYPE_CHECKING:
     from crawlframe.near.fingerprint import ComparedPage
+    from crawlframe.pages.copy import Results
     from crawlframe.pages.reparse import Replacement
-    from crawlframe.pages.results import Results
-    from crawlframe.render.attempt import Attempt
+    from crawlframe.render.yielded import Attempt
     from crawlframe.response.response import Response
     from crawlframe.revisit.visit import Visit
 
@@ -93,7 +92,7 @@ class CallbackResults:
 
     items: list[bytes] = field(default_factory=list)  # JSON
     models: dict[int, ModelItem] | None = None  # of the items that are model instances
-    proxies: list[listed.Proxy] | None = None  # for the pool
+    proxies: list[Proxy] | None = None  # for the pool
     unfit: bool = False  # an item was left out that lacks a field, or does not fit its class
     follow_ups: list[Admission] = field(default_factory=list)
     fingerprints: list[bytes] = field(default_factory=list)

@@ -29,9 +29,9 @@ from crawlframe.errors import (
     TlsError,
 )
 from crawlframe.fetch.body.saving import Saving
+from crawlframe.fetch.journey.context import FetchLimits
 from crawlframe.fetch.journey.cookies import TaskCookies
 from crawlframe.fetch.journey.journey import Answer, Journey
-from crawlframe.fetch.journey.limits import FetchLimits
 from crawlframe.fetch.names.address_guard import AddressGuard
 from crawlframe.fetch.names.resolver import Names
 from crawlframe.fetch.plugin.downloader import Plugged

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from crawlframe.base.exact_json import loads
 from crawlframe.base.limits import UNFOLLOWED
 from crawlframe.base.stats import DROPPED
-from crawlframe.proxies.listed import Proxy
+from crawlframe.proxies.proxy import Proxy
 from crawlframe.request.request import Request
 from crawlframe.run.outcome import Outcome, Verdict
 

@@ -3,12 +3,13 @@ uses, or a bucket that each node uploads its finished segments to."""
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.base.storage_url import in_s3
@@ -35,73 +36,14 @@ UPLOAD_AGE = 300.0  # seconds that a segment is written to, if it is to be uploa
 UPLOADED_BY = 3600.0  # seconds after its start, when a missing segment is reported
 
 
-class Archive(Protocol):
-    """May be used by several threads. All methods raise ArchiveError."""
-
-    @property
-    def address(self) -> str:
-        """The address of the archive, for messages."""
-
-    @property
-    def directory(self) -> Path:
-        """The directory where the workers of this node write."""
-
-    @property
-    def uploads(self) -> bool:
-        """Whether segments are elsewhere once they are finished."""
-
-    @property
-    def max_age(self) -> float:
-        """Seconds after which a segment is finished, or inf."""
-
-    def read(self, place: CapturePlace) -> StoredRecord:
-        """The record at a place, with its body as payload. Raises RecordGone, RecordElsewhere and
-        PageDamaged."""
-
-    def read_all(self, places: Collection[CapturePlace]) -> dict[CapturePlace, StoredRecord]:
-        """As ``read`` for several places, in less time if they are close to each other."""
-
-    def read_here(self, place: CapturePlace) -> StoredRecord | None:
-        """As ``read``; None if another machine has to be asked."""
-
-    def open(self, segment: str) -> BinaryIO:
-        """Opens a segment for reading. Raises RecordGone and RecordElsewhere."""
-
-    def upload(self) -> list[str]:
-        """Brings the finished segments of this node to where all nodes can read them. Returns the
-        names of new ones."""
-
-    def size(self, segment: str) -> int | None:
-        """The bytes of a segment of this node where all nodes can read it, 0 if it is gone; None
-        while it is written, or not uploaded."""
-
-    def delete(self, segment: str) -> None:
-        """Deletes a finished segment, if it is there."""
-
-    def segments(self) -> Iterator[tuple[str, int]]:
-        """The finished segments and their sizes."""
-
-
-def open_archive(settings: Settings) -> Archive | None:
-    """The archive of an installation; None if pages are kept in the database. Connects to nothing
-    yet."""
-    if not settings.pages:
-        return None
-    if in_s3(settings.pages):
-        spool = spool_of(settings.var_dir / FOLDER, settings.node)
-        return S3Archive(settings.pages, spool, settings.node)
-    return DirectoryArchive(Path(settings.pages))
-
-
-def records_in(archive: Archive, segment: str) -> Iterator[StoredRecord]:
-    """The records of a segment, in order."""
-    with archive.open(segment) as file:
-        yield from records_of(file, segment, growing=str(getattr(file, "name", "")).endswith(OPEN))
-
-
 class DirectoryArchive:
+    """An archive in a directory. ``address`` is for messages, ``directory`` where the workers of
+    this node write. ``uploads``: whether segments are elsewhere once they are finished;
+    ``max_age``: seconds after which one is. Used by several threads. All methods raise
+    ArchiveError."""
+
     uploads = False
-    max_age = float("inf")
+    max_age = math.inf
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -111,6 +53,8 @@ class DirectoryArchive:
         self._lock = threading.Lock()
 
     def read(self, place: CapturePlace) -> StoredRecord:
+        """The record at a place, with its body as payload. Raises RecordGone, RecordElsewhere and
+        PageDamaged."""
         with named_errors(self.address):
             member = self.member(place)
         if member is None:
@@ -118,9 +62,11 @@ class DirectoryArchive:
         return record_of(member, place)
 
     def read_all(self, places: Collection[CapturePlace]) -> dict[CapturePlace, StoredRecord]:
+        """As ``read`` for several places, in less time if they are close to each other."""
         return {place: self.read(place) for place in places}
 
     def read_here(self, place: CapturePlace) -> StoredRecord | None:
+        """As ``read``; None if another machine has to be asked."""
         return self.read(place)
 
     def member(self, place: CapturePlace) -> bytes | None:
@@ -135,6 +81,7 @@ class DirectoryArchive:
             return os.pread(file, place.length, place.offset)
 
     def open(self, segment: str) -> BinaryIO:
+        """Opens a segment for reading. Raises RecordGone and RecordElsewhere."""
         with named_errors(self.address):
             if (path := self.path_of(segment)) is None:
                 raise self._missing(segment)
@@ -158,9 +105,13 @@ class DirectoryArchive:
         return next((path for path in (final, growing, final) if path.exists()), None)
 
     def upload(self) -> list[str]:
+        """Brings the finished segments of this node to where all nodes can read them. Returns the
+        names of new ones."""
         return []
 
     def size(self, segment: str) -> int | None:
+        """The bytes of a segment of this node where all nodes can read it, 0 if it is gone; None
+        while it is written, or not uploaded."""
         with named_errors(self.address):
             path = self.path_of(segment)
             if path is None:
@@ -168,6 +119,7 @@ class DirectoryArchive:
             return None if path.suffix == OPEN else path.stat().st_size
 
     def delete(self, segment: str) -> None:
+        """Deletes a finished segment, if it is there."""
         with self._lock:
             file = self._files.pop(segment, -1)
             if file >= 0:
@@ -177,6 +129,7 @@ class DirectoryArchive:
                 (self.directory / segment).unlink(missing_ok=True)
 
     def segments(self) -> Iterator[tuple[str, int]]:
+        """The finished segments and their sizes."""
         with named_errors(self.address):
             if self.directory.is_dir():
                 for path in sorted(self.directory.glob(f"*{SUFFIX}")):
@@ -185,7 +138,8 @@ class DirectoryArchive:
 
 
 class S3Archive:
-    """``spool`` is a local directory of this node, which has the segments that are not uploaded."""
+    """An archive in a bucket, with the same methods. ``spool`` is a local directory of this node,
+    which has the segments that are not uploaded."""
 
     uploads = True
     max_age = UPLOAD_AGE
@@ -271,6 +225,26 @@ class S3Archive:
         for key, entry in sorted(found.items()):
             if is_segment(name := key.rpartition("/")[2]):
                 yield name, int(entry["size"])
+
+
+Archive = DirectoryArchive | S3Archive
+
+
+def open_archive(settings: Settings) -> Archive | None:
+    """The archive of an installation; None if pages are kept in the database. Connects to nothing
+    yet."""
+    if not settings.pages:
+        return None
+    if in_s3(settings.pages):
+        spool = spool_of(settings.var_dir / FOLDER, settings.node)
+        return S3Archive(settings.pages, spool, settings.node)
+    return DirectoryArchive(Path(settings.pages))
+
+
+def records_in(archive: Archive, segment: str) -> Iterator[StoredRecord]:
+    """The records of a segment, in order."""
+    with archive.open(segment) as file:
+        yield from records_of(file, segment, growing=str(getattr(file, "name", "")).endswith(OPEN))
 
 
 def _runs(places: Iterable[CapturePlace]) -> Iterator[list[CapturePlace]]:

@@ -9,7 +9,6 @@ ends with the process.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import math
 import os
@@ -22,6 +21,8 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from crawlframe.errors import ArchiveError
+from crawlframe.files.spool import lock
+from crawlframe.files.store import sync_names
 from crawlframe.warc.gzip_members import compress, members, next_member
 from crawlframe.warc.records import Capture, CapturePlace, of_capture, of_file
 
@@ -35,10 +36,10 @@ MAX_BYTES = 1 << 30  # of a segment, after which the next one is begun
 CHUNK = 4 << 20  # bytes that are written at a time
 
 
-def name_of(prefix: str, seconds: float, node: str, worker: int, number: int) -> str:
+def name_of(seconds: float, node: str, worker: int, number: int) -> str:
     moment = datetime.fromtimestamp(seconds, UTC)
     time = f"{moment:%Y%m%dT%H%M%S}{moment.microsecond // 1000:03}"
-    return f"{prefix}-{time}-{quote(node, safe='')}-{worker}-{number:05}{SUFFIX}"
+    return f"{PREFIX}-{time}-{quote(node, safe='')}-{worker}-{number:05}{SUFFIX}"
 
 
 def node_of(segment: str) -> str:
@@ -63,15 +64,6 @@ def is_segment(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def lock(descriptor: int) -> bool:
-    """Whether no other process works on a file. The lock ends when the file is closed."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def is_at(path: Path, descriptor: int) -> bool:
     """Whether an open file still has this name. Raises OSError."""
     try:
@@ -80,22 +72,11 @@ def is_at(path: Path, descriptor: int) -> bool:
         return False
 
 
-def finish(path: Path, descriptor: int) -> Path:
-    """Gives an open segment its final name, durably. Returns its path. Raises OSError."""
+def finish(path: Path, descriptor: int) -> None:
+    """Gives an open segment its final name, durably. Raises OSError."""
     os.fsync(descriptor)
-    final = path.with_name(path.name.removesuffix(OPEN))
-    path.rename(final)
+    path.rename(path.with_name(path.name.removesuffix(OPEN)))
     sync_names(path.parent)
-    return final
-
-
-def sync_names(directory: Path) -> None:
-    """Makes the names in a directory durable. Raises OSError."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
@@ -165,12 +146,11 @@ class SegmentWriter:
         node: str,
         worker: int,
         software: str,
-        prefix: str = PREFIX,
         max_bytes: int = MAX_BYTES,
         max_age: float = math.inf,
     ) -> None:
         self.directory = directory
-        self._node, self._worker, self._prefix = node, worker, prefix
+        self._node, self._worker = node, worker
         self._software = software
         self._max_bytes, self._max_age = max_bytes, max_age
         self._number = 0
@@ -261,7 +241,7 @@ class SegmentWriter:
         while True:
             self._number += 1
             now = time.time()
-            name = name_of(self._prefix, now, self._node, self._worker, self._number)
+            name = name_of(now, self._node, self._worker, self._number)
             path = self.directory / f"{name}{OPEN}"
             try:
                 file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o640)

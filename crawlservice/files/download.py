@@ -12,8 +12,7 @@ from urllib.parse import unquote, urlsplit
 from django.conf import settings
 from django.http import FileResponse
 
-from crawlframe.files.opening import open_store
-from crawlframe.files.store import FileStore
+from crawlframe.files.store import FileStore, open_store
 from crawlframe.response.picture import FAILURE, SCREENSHOT
 from crawlservice.models import PageFile
 

@@ -9,11 +9,9 @@ from crawlframe.conf import Settings
 from crawlframe.errors import RobotsForbidden, RobotsUnread
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
-from crawlframe.robots.judge import judge
-from crawlframe.robots.reading import MAX_FILE, read
-from crawlframe.robots.rules import Rules, origin_of
+from crawlframe.robots.reading import MAX_FILE, judge, read
+from crawlframe.robots.rules import Rules, origin_of, product_token
 from crawlframe.robots.state import RobotsState
-from crawlframe.robots.token import product_token
 from crawlframe.spider.settings import SpiderSettings
 
 Fetch = Callable[[Request, SpiderSettings], Awaitable[Response]]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from crawlframe.pages.copy import Results
 from crawlframe.pages.reparse import PageNumbers, Reparse, SourcePage
-from crawlframe.pages.results import Results
 from crawlframe.response.stored_page import StoredPage
 from crawlframe.run.ledger import PageLedger
 from crawlservice.ledger.commit_order import CommitOrder

@@ -11,8 +11,8 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from crawlframe.errors import FieldError
-from crawlframe.proxies.listed import Proxy as ListedProxy
-from crawlframe.proxies.listed import read_text
+from crawlframe.proxies.proxy import Proxy as ListedProxy
+from crawlframe.proxies.proxy import read_text
 from crawlframe.proxies.selector import MOST_TIER, check_country, check_tag
 from crawlservice.models import Proxy, ProxySource
 from crawlservice.models.proxy import TAGS

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from crawlframe.conf import Settings
 from crawlframe.errors import BadRequest, FetchError, PrivateAddress, TooManyRedirects
 from crawlframe.fetch.curl.downloader import CurlDownloader
-from crawlframe.fetch.journey.limits import FetchLimits
+from crawlframe.fetch.journey.context import FetchLimits
 from crawlframe.request.request import Request
 from crawlservice.outbox.sender import Sender
 from crawlservice.security.masking import scrubbed

@@ -15,7 +15,7 @@ from django.db import connection
 from django.utils import timezone
 
 from crawlframe.conf import Settings
-from crawlframe.fetch.journey.limits import FetchLimits
+from crawlframe.fetch.journey.context import FetchLimits
 from crawlframe.frontier import Counts, Frontier
 from crawlservice.chores.threads import ChoreThread
 from crawlservice.ledger.recovery import renew

@@ -16,9 +16,8 @@ import pytest
 import uvloop
 
 from crawlframe.fetch.curl.downloader import CurlDownloader
-from crawlframe.fetch.journey.context import FetchContext
+from crawlframe.fetch.journey.context import FetchContext, FetchLimits
 from crawlframe.fetch.journey.journey import Journey
-from crawlframe.fetch.journey.limits import FetchLimits
 from crawlframe.fetch.requests.downloader import RequestsDownloader as Bare
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from crawlframe.fetch.browser.directory import HostDirectory
+from crawlframe.fetch.browser.settings import HostDirectory
 
 MAKE = """
 import os, sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from crawlframe.fetch.browser.directory import HostDirectory
+from crawlframe.fetch.browser.settings import HostDirectory
 made = HostDirectory()
 made.socket.write_text("")
 if os.fork() == 0:

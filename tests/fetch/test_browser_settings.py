@@ -22,7 +22,7 @@ from crawlframe.errors import (
     PageCrashed,
     TlsError,
 )
-from crawlframe.fetch.browser import failures, footprint, settings
+from crawlframe.fetch.browser import chromium, failures, settings
 from crawlframe.fetch.browser.settings import HostSettings
 from tests.fetch.conftest import LOOPBACK
 
@@ -79,17 +79,17 @@ def test_the_memory_fits_into_the_container(
     file = tmp_path / "memory.max"
     if limit is not None:
         file.write_text(f"{limit}\n")
-    machine = int(footprint.SHARE * psutil.virtual_memory().total)
-    assert footprint.allowed(1 << 60, file) == (share or machine)
-    assert footprint.allowed(1000, file) == 1000
+    machine = int(chromium.SHARE * psutil.virtual_memory().total)
+    assert chromium.allowed_memory(1 << 60, file) == (share or machine)
+    assert chromium.allowed_memory(1000, file) == 1000
 
 
 def test_the_memory_of_a_process() -> None:
     own = psutil.Process()
-    size = footprint.proportional([own])
+    size = chromium.proportional([own])
     assert 1 << 20 < size <= own.memory_info().rss * 2
-    assert footprint.proportional([own, own]) >= 1.5 * size
-    assert own in footprint.family(own)
+    assert chromium.proportional([own, own]) >= 1.5 * size
+    assert own in chromium.family(own)
     assert os.getpid() == own.pid
 
 

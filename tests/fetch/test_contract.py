@@ -35,11 +35,9 @@ from crawlframe.errors import (
     TooManyRedirects,
 )
 from crawlframe.fetch.curl.downloader import CurlDownloader
-from crawlframe.fetch.journey.context import FetchContext
+from crawlframe.fetch.journey.context import FetchContext, FetchLimits, SendTime
 from crawlframe.fetch.journey.cookies import TaskCookies
 from crawlframe.fetch.journey.journey import Journey
-from crawlframe.fetch.journey.limits import FetchLimits
-from crawlframe.fetch.journey.send_time import SendTime
 from crawlframe.request.request import Request
 
 from .conftest import CERTIFICATE, Client, Exchange, Site

@@ -17,7 +17,7 @@ import pytest
 from crawlframe.errors import BadEncoding, BodyTooLarge, ConnectionLost, FetchTimeout
 from crawlframe.fetch.curl import downloader as curl
 from crawlframe.fetch.curl.downloader import CurlDownloader
-from crawlframe.fetch.journey.limits import FetchLimits
+from crawlframe.fetch.journey.context import FetchLimits
 from crawlframe.request.request import Request
 
 from .conftest import CERTIFICATE, Client, Exchange, Site

@@ -19,9 +19,8 @@ from crawlframe.errors import BadEncoding, BodyTooLarge
 from crawlframe.fetch.body import decoding as decoding_module
 from crawlframe.fetch.body.decoding import MAX_STREAMS, OUTPUT, Decoding, decode
 from crawlframe.fetch.body.memory import SMALL_BODY, TransferMemory
-from crawlframe.fetch.journey.context import FetchContext
+from crawlframe.fetch.journey.context import FetchContext, FetchLimits
 from crawlframe.fetch.journey.journey import LARGE_BODY, Answer, Journey
-from crawlframe.fetch.journey.limits import FetchLimits
 from crawlframe.request.request import Request
 
 URL = "http://h/"

@@ -29,8 +29,7 @@ from crawlframe.errors import (
 )
 from crawlframe.fetch.curl.downloader import CurlDownloader
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.journey.context import FetchContext
-from crawlframe.fetch.journey.send_time import SendTime
+from crawlframe.fetch.journey.context import FetchContext, SendTime
 from crawlframe.fetch.names.resolver import Names
 from crawlframe.fetch.requests.downloader import RequestsDownloader
 from crawlframe.plug_in import Reply, Transfer

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
+from crawlframe.base.secret import Secret
 from crawlframe.errors import ConnectError, DnsError, PrivateAddress
 from crawlframe.fetch.browser.forward_proxy import REFUSAL, ForwardProxy
-from crawlframe.fetch.browser.orders import Upstream
 from crawlframe.fetch.browser.trackers import is_tracker
 from crawlframe.fetch.names.address_guard import AddressGuard
 from crawlframe.fetch.names.resolver import Names
+from crawlframe.proxies.proxy import FIXED, ChosenProxy
 
 from .conftest import Exchange, Site
 
@@ -240,7 +241,7 @@ def through(
         upstreams = Upstreams()
         server = await upstreams.start()
         resolver = Names(names)
-        upstream = Upstream(scheme, "127.0.0.1", upstreams.port, "me", password)
+        upstream = ChosenProxy(FIXED, scheme, "127.0.0.1", upstreams.port, "me", Secret(password))
         proxy = ForwardProxy(resolver, AddressGuard(HERE), upstream)
         await proxy.start()
         streams = await asyncio.open_connection("127.0.0.1", proxy.port)
@@ -291,7 +292,7 @@ def test_a_proxy_that_refuses_is_named_without_its_password(site: Site, scheme: 
 
 def test_plain_requests_are_sent_to_it_whole(site: Site) -> None:
     """The site is the proxy here."""
-    upstream = Upstream("http", "127.0.0.1", port_of(site), "me", "secret")
+    upstream = ChosenProxy(FIXED, "http", "127.0.0.1", port_of(site), "me", Secret("secret"))
 
     async def job(proxy: ForwardProxy, streams: Streams) -> None:
         head, _ = await ask(streams, "GET http://far.test/a?b=1 HTTP/1.1\nHost: far.test")

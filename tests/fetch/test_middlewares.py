@@ -12,7 +12,7 @@ import pytest
 
 from crawlframe import CallNext, FetchError, Request, Response, Retry, SyncCallNext
 from crawlframe.errors import BadRequest, ConnectionLost, HostChanged, MiddlewareError
-from crawlframe.fetch.middlewares import MiddlewareFailed, Middlewares
+from crawlframe.fetch.middlewares import MiddlewareFailed, Middlewares, Watch
 
 URL = "http://example.com/a"
 
@@ -422,7 +422,7 @@ def test_a_cancelled_fetch_ends_what_is_inside(kind: type[Named]) -> None:
 
 
 def test_running_code_is_watched() -> None:
-    class Watch:
+    class Noting(Watch):
         def __init__(self) -> None:
             self.threads: set[int] = set()
             self.loops = 0
@@ -454,7 +454,7 @@ def test_running_code_is_watched() -> None:
     async def main() -> None:
         await Middlewares([Named("1"), Looking(list)]).fetch(Request(URL), download, watch)
 
-    watch = Watch()
+    watch = Noting()
     seen: list[bool] = []
     asyncio.run(main())
     assert seen == [True, False, True]

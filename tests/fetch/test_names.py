@@ -21,12 +21,19 @@ from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError, DnsError, FetchTimeout, PrivateAddress
 from crawlframe.fetch.curl.downloader import CurlDownloader
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.journey.limits import FetchLimits
-from crawlframe.fetch.names import name_servers
+from crawlframe.fetch.journey.context import FetchLimits
 from crawlframe.fetch.names import resolver as module
-from crawlframe.fetch.names.name_servers import FAILURE_SECONDS, GONE_SECONDS, Unresolved
-from crawlframe.fetch.names.pins import place_of
-from crawlframe.fetch.names.resolver import LEAST_TTL, LONGEST_TTL, HostKnowledge, Names, load_hook
+from crawlframe.fetch.names.resolver import (
+    FAILURE_SECONDS,
+    GONE_SECONDS,
+    LEAST_TTL,
+    LONGEST_TTL,
+    HostKnowledge,
+    Names,
+    Unresolved,
+    load_hook,
+    place_of,
+)
 from crawlframe.request.request import Request
 from crawlframe.spider.settings import SpiderSettings
 
@@ -166,7 +173,7 @@ def test_a_truncated_reply_is_asked_for_over_tcp() -> None:
 
 
 def test_hung_names_delay_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(name_servers, "TRIES", 2)
+    monkeypatch.setattr(module, "TRIES", 2)
 
     async def job(server: DnsServer, names: Names) -> None:
         server.rest = lambda name: Zone(silent=True) if name.startswith("hung") else HERE

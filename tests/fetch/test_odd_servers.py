@@ -13,7 +13,7 @@ import uvloop
 from crawlframe.conf import Settings
 from crawlframe.errors import BadEncoding, BadResponse, BodyTooLarge, ConnectionLost, FetchTimeout
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.journey.limits import FetchLimits
+from crawlframe.fetch.journey.context import FetchLimits
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.spider.settings import SpiderSettings

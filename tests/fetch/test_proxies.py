@@ -25,8 +25,7 @@ from crawlframe.errors import (
     ProxyUnreaching,
 )
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.journey.context import FetchContext
-from crawlframe.fetch.journey.send_time import SendTime
+from crawlframe.fetch.journey.context import FetchContext, SendTime
 from crawlframe.proxies.proxy import ChosenProxy, fixed_proxy
 from crawlframe.proxies.selector import check_address
 from crawlframe.request.request import Request

@@ -12,8 +12,8 @@ from requests.adapters import HTTPAdapter
 from requests.auth import HTTPDigestAuth
 
 from crawlframe.errors import BadResponse, BadUrl, PrivateAddress
+from crawlframe.fetch.journey.context import FetchLimits
 from crawlframe.fetch.journey.cookies import TaskCookies
-from crawlframe.fetch.journey.limits import FetchLimits
 from crawlframe.fetch.requests.downloader import SESSIONS
 from crawlframe.request.request import Request
 

@@ -13,9 +13,8 @@ import pytest
 from crawlframe.base.storage_url import check_place
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError, StoreError
-from crawlframe.files.opening import open_store
-from crawlframe.files.s3_client import PART, S3Store
-from crawlframe.files.store import DirectoryStore
+from crawlframe.files.s3_client import PART
+from crawlframe.files.store import DirectoryStore, S3Store, open_store
 from tests.files.s3_server import S3Server
 
 pytest.importorskip("s3fs")

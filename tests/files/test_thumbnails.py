@@ -12,7 +12,7 @@ import pytest
 
 from crawlframe import Request, Response, Spider
 from crawlframe.errors import ConfigError, ImageRefused
-from crawlframe.files.thumbnails import MAX_PIXELS, thumbnail
+from crawlframe.files.saved_file import MAX_PIXELS, thumbnail
 from crawlframe.testing import run
 
 Image = pytest.importorskip("PIL.Image")

@@ -20,8 +20,7 @@ from crawlframe.errors import BadUrl, PrivateAddress
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
-from crawlframe.robots.judge import judge
-from crawlframe.robots.reading import MAX_FILE, Fetched, read
+from crawlframe.robots.reading import MAX_FILE, Fetched, judge, read
 from crawlframe.robots.rules import MAX_BYTES, Rules
 from crawlframe.robots.state import SILENT, RobotsState, Status
 from crawlframe.spider.settings import SpiderSettings

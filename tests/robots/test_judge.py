@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawlframe.robots.judge import DAY, HOUR, MAX_OUTAGE, judge
-from crawlframe.robots.reading import Fetched
+from crawlframe.robots.reading import DAY, HOUR, MAX_OUTAGE, Fetched, judge
 from crawlframe.robots.state import RobotsState, Status
 
 NOW = 1_800_000_000.0

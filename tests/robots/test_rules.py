@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 
 from crawlframe.errors import BadRequest
-from crawlframe.robots.rules import ALLOW_ALL, MAX_BYTES, MAX_LINE, Rules, origin_of, read_text
-from crawlframe.robots.token import product_token
+from crawlframe.robots.rules import (
+    ALLOW_ALL,
+    MAX_BYTES,
+    MAX_LINE,
+    Rules,
+    origin_of,
+    product_token,
+    read_text,
+)
 
 SITE = "https://a.example"
 

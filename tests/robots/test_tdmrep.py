@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from crawlframe.robots.judge import DAY, HOUR
-from crawlframe.robots.reading import Fetched
+from crawlframe.robots.reading import DAY, HOUR, Fetched
 from crawlframe.robots.state import Status
 from crawlframe.robots.tdmrep import MAX_RULES, Reservation, TdmRules, judge_file
 

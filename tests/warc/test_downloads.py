@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from crawlframe.warc import Original, Redirection, cdxj, downloads, wacz_of, warc_of
-from crawlframe.warc.cdxj import surt
-from crawlframe.warc.downloads import CHUNK
+from crawlframe.warc import Original, Redirection, downloads, wacz_of, warc_of
+from crawlframe.warc.downloads import CHUNK, surt
 from crawlframe.warc.records import date_of
 from tests.warc.captures import AT, judged, page
 
@@ -71,8 +70,8 @@ def test_a_wacz_is_as_its_standard_says(tmp_path: Path) -> None:
 
 def test_the_index_names_each_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when it is sorted on disk, in several blocks."""
-    monkeypatch.setattr(cdxj, "RUN", 4)
-    monkeypatch.setattr(cdxj, "BLOCK", 3)
+    monkeypatch.setattr(downloads, "RUN", 4)
+    monkeypatch.setattr(downloads, "BLOCK", 3)
     archive = opened(b"".join(wacz_of(CAPTURES, "shop-1", "test/1")))
     warc = archive.read("archive/data.warc.gz")
     index = archive.read("indexes/index.cdx.gz")

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, overload
+from typing import Any, BinaryIO
 
 import brotli
 
@@ -95,15 +95,7 @@ class FileBody:
     def __len__(self) -> int:
         return self._size
 
-    @overload
-    def __getitem__(self, part: int) -> int: ...
-
-    @overload
-    def __getitem__(self, part: slice) -> bytes: ...
-
-    def __getitem__(self, part: int | slice) -> int | bytes:
-        if isinstance(part, int):
-            return os.pread(self._descriptor, 1, part)[0]
+    def __getitem__(self, part: slice) -> bytes:
         first = part.start or 0
         return os.pread(self._descriptor, part.stop - first, first)
 
@@ -195,7 +187,8 @@ def _gzip(body: Body) -> Iterator[bytes]:
 
 def _deflate(body: Body) -> Iterator[bytes]:
     """zlib as in the standard, or the raw stream that some servers send."""
-    wrapped = len(body) > 1 and body[0] & 0x0F == 8 and (body[0] << 8 | body[1]) % 31 == 0
+    head = body[:2]
+    wrapped = len(head) > 1 and head[0] & 0x0F == 8 and int.from_bytes(head) % 31 == 0
     wbits = zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS
     return _unpack(body, lambda: zlib.decompressobj(wbits), _of_zlib, None)
 

@@ -8,9 +8,8 @@ import logging
 
 from crawlframe.conf import Settings
 from crawlframe.errors import FetchError, StoreError
-from crawlframe.files.opening import open_store
 from crawlframe.files.saved_file import SavedFile
-from crawlframe.files.store import StoreRoom
+from crawlframe.files.store import StoreRoom, open_store
 from crawlframe.response.browser_response import RenderedResponse
 from crawlframe.response.picture import FAILURE, MEDIA_TYPES, PDF, SCREENSHOT, Picture
 from crawlframe.response.response import Response

@@ -25,10 +25,9 @@ from crawlframe.errors import (
     StoreError,
 )
 from crawlframe.fetch.body.decoding import codings_of, decode_file
-from crawlframe.files.opening import open_store
 from crawlframe.files.saved_file import SavedFile
 from crawlframe.files.spool import Partial, Spool
-from crawlframe.files.store import FileStore, StoreRoom
+from crawlframe.files.store import FileStore, StoreRoom, open_store
 from crawlframe.request.request import Request
 from crawlframe.spider.settings import SpiderSettings
 

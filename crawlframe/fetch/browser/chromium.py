@@ -11,6 +11,7 @@ import shutil
 import socket
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ import psutil
 from playwright.async_api import Browser, BrowserContext, Error, Playwright, async_playwright
 
 from crawlframe.errors import BrowserLost, NoBrowser
-from crawlframe.fetch.browser import footprint
 from crawlframe.fetch.browser.settings import is_root
 
 START = 30.0  # seconds that a start may take
@@ -39,6 +39,8 @@ FLAGS = (
 REFUSED_FLAGS = ["--disable-popup-blocking"]
 
 log = logging.getLogger(__name__)
+SHARE = 0.6  # of the memory of the machine, or of the container, that browsers have at most
+CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
 class Chromium:
@@ -129,29 +131,27 @@ class Chromium:
     @property
     def memory(self) -> int:
         """Bytes of all its processes, including the driver."""
-        return footprint.proportional(
-            one for process in self._processes for one in footprint.family(process)
-        )
+        return proportional(one for process in self._processes for one in family(process))
 
     async def close(self) -> None:
         """Ends all its processes, by force if they do not end."""
         self.lost.set()
-        family = [one for process in self._processes for one in footprint.family(process)]
+        processes = [one for process in self._processes for one in family(process)]
         with contextlib.suppress(Error, TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._browser.close()
-        await _end(self._driver, family)
+        await _end(self._driver, processes)
         self._sink.close()
         await asyncio.to_thread(shutil.rmtree, self._files, ignore_errors=True)
 
 
-async def _end(driver: Playwright | None, family: list[psutil.Process]) -> None:
+async def _end(driver: Playwright | None, processes: list[psutil.Process]) -> None:
     if driver is not None:
         with contextlib.suppress(Error, TimeoutError, OSError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await driver.stop()
-    for process in family:
-        for one in footprint.family(process):
+    for process in processes:
+        for one in family(process):
             with contextlib.suppress(psutil.Error):
                 one.kill()  # psutil never kills a later process with the same pid
 
@@ -168,3 +168,40 @@ def _children() -> list[psutil.Process]:
         return psutil.Process().children()
     except psutil.Error:
         return []
+
+
+def proportional(processes: Iterable[psutil.Process]) -> int:
+    """Bytes of these processes together (PSS): shared memory counts once. Where the system does not
+    say, their resident bytes."""
+    return sum(map(_memory_of, processes))
+
+
+def family(process: psutil.Process) -> list[psutil.Process]:
+    """A process and its descendants; none if it has ended."""
+    try:
+        return [process, *process.children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+def allowed_memory(wanted: int, limit: Path = CGROUP) -> int:
+    """The part of ``wanted`` bytes that fits into this machine and container."""
+    most = psutil.virtual_memory().total
+    try:
+        most = min(most, int(limit.read_text()))
+    except (OSError, ValueError):  # no such group, or "max"
+        pass
+    return min(wanted, int(SHARE * most))
+
+
+def _memory_of(process: psutil.Process) -> int:
+    try:
+        for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) << 10
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        return int(process.memory_info().rss)
+    except psutil.Error:
+        return 0

@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import time
-from http.cookiejar import Cookie
 from pathlib import Path
 
 import msgspec
@@ -21,7 +20,6 @@ from crawlframe.base.stats import RUNNING
 from crawlframe.conf import Settings
 from crawlframe.errors import BadUrl, BrowserLost, PageOpen
 from crawlframe.fetch.browser import failures
-from crawlframe.fetch.browser.directory import HostDirectory
 from crawlframe.fetch.browser.held_page import Heard, HeldPage, take_cookies
 from crawlframe.fetch.browser.orders import (
     BrowserCookie,
@@ -36,13 +34,11 @@ from crawlframe.fetch.browser.orders import (
     Permission,
     Profile,
     Ready,
-    Upstream,
-    worker_end,
 )
-from crawlframe.fetch.browser.settings import HostSettings
+from crawlframe.fetch.browser.settings import HostDirectory, HostSettings
 from crawlframe.fetch.journey.journey import Answer, Journey
 from crawlframe.fetch.journey.proxied import check_answer
-from crawlframe.proxies.proxy import ChosenProxy
+from crawlframe.fetch.journey.set_cookie import Cookie
 from crawlframe.request.request import Request
 from crawlframe.response.browser_response import Captured
 from crawlframe.spider.settings import SpiderSettings
@@ -151,7 +147,6 @@ class BrowserClient:
         owner: str,
         accept: str,
     ) -> Order:
-        upstream = None if journey.proxy is None else _upstream(journey.proxy)
         given = journey.headers_to_send()
         headers = [
             (name, value)
@@ -167,7 +162,7 @@ class BrowserClient:
         block = settings.browser.block
         return Order(
             id=next(self._numbers),
-            profile=Profile(owner, journey.session, agent, upstream, "trackers" in block, own),
+            profile=Profile(owner, journey.session, agent, journey.proxy, "trackers" in block, own),
             url=journey.url,
             method=journey.method,
             body=journey.body,
@@ -249,14 +244,14 @@ class BrowserClient:
 
     async def _connect(self) -> Line[FromHost]:
         if self._path is not None:
-            return worker_end(*await asyncio.open_unix_connection(str(self._path)))
+            return Line(*await asyncio.open_unix_connection(str(self._path)), FromHost)
         HostSettings.of(self._settings).find()
         if self._own is None or not self._own.runs:
             self._own = _OwnHost(HostSettings.of(self._settings))
         until = time.monotonic() + CONNECT
         while True:
             try:
-                return worker_end(*await asyncio.open_unix_connection(str(self._own.path)))
+                return Line(*await asyncio.open_unix_connection(str(self._own.path)), FromHost)
             except OSError:
                 if time.monotonic() > until or not self._own.runs:
                     raise
@@ -314,11 +309,4 @@ def _sent(cookie: Cookie) -> BrowserCookie:
     expires = -1 if cookie.expires is None else float(cookie.expires)
     return BrowserCookie(
         cookie.name, cookie.value or "", domain, cookie.path, cookie.secure, expires
-    )
-
-
-def _upstream(proxy: ChosenProxy) -> Upstream:
-    password = proxy.password.reveal()
-    return Upstream(
-        proxy.scheme, proxy.host, proxy.port, proxy.username, password, trusted=proxy.trusted
     )

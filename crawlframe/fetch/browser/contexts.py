@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 from playwright.async_api import BrowserContext, CDPSession, Error, Page
 
 from crawlframe.fetch.browser.chromium import Chromium
@@ -143,7 +144,7 @@ class Context:
         """Adds the task's cookies that are new, or have a new value."""
         new = [one for one in cookies if self._cookies.get(_key(one)) != one]
         if new and self._context is not None:
-            await self._context.add_cookies([_given(one) for one in new])  # type: ignore[misc]
+            await self._context.add_cookies([msgspec.structs.asdict(one) for one in new])  # type: ignore[misc]
             self._cookies |= {_key(one): one for one in new}
 
     async def changed_cookies(self) -> list[tuple[str, str]]:
@@ -216,27 +217,10 @@ def _key(cookie: BrowserCookie) -> _Key:
     return cookie.domain, cookie.path, cookie.name
 
 
-def _given(cookie: BrowserCookie) -> dict[str, Any]:
-    return {
-        "name": cookie.name,
-        "value": cookie.value,
-        "domain": cookie.domain,
-        "path": cookie.path,
-        "secure": cookie.secure,
-        "expires": cookie.expires,
-    }
-
-
 def _taken(cookie: dict[str, Any]) -> BrowserCookie:
-    expires = float(cookie["expires"])
-    return BrowserCookie(
-        cookie["name"],
-        cookie["value"],
-        cookie["domain"],
-        cookie["path"],
-        cookie["secure"],
-        expires if expires < 0 else round(expires),  # as the task's jar keeps them
-    )
+    expires = cookie["expires"]  # rounded, as the task's jar keeps them
+    given = cookie | {"expires": expires if expires < 0 else round(expires)}
+    return msgspec.convert(given, BrowserCookie)
 
 
 def _set_cookie(cookie: BrowserCookie, *, gone: bool = False) -> tuple[str, str]:

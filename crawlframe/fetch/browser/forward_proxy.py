@@ -23,12 +23,11 @@ from crawlframe.errors import (
     ProxyAuth,
     ProxyFailed,
 )
-from crawlframe.fetch.browser.orders import Upstream
 from crawlframe.fetch.browser.trackers import OF_THE_BROWSER, is_tracker
 from crawlframe.fetch.browser.upstream import Streams, authorization, reach, tunnel
 from crawlframe.fetch.names.address_guard import AddressGuard
-from crawlframe.fetch.names.name_servers import Unresolved
-from crawlframe.fetch.names.resolver import Names
+from crawlframe.fetch.names.resolver import Names, Unresolved
+from crawlframe.proxies.proxy import ChosenProxy
 
 MAX_HEAD = 1 << 18  # bytes of the head of a request
 CONNECT = 15.0  # seconds to open a connection
@@ -50,7 +49,7 @@ class ForwardProxy:
         self,
         names: Names,
         guard: AddressGuard,
-        upstream: Upstream | None = None,
+        upstream: ChosenProxy | None = None,
         *,
         trackers: bool = False,
     ) -> None:
@@ -225,15 +224,15 @@ class ForwardProxy:
         raise ConnectError(f"{host}:{port}: {last}")
 
     async def _through(
-        self, upstream: Upstream, allowed: list[str], host: str, port: int, *, whole: bool
+        self, upstream: ChosenProxy, allowed: list[str], host: str, port: int, *, whole: bool
     ) -> Streams:
         """Raises ProxyFailed, and PrivateAddress for a proxy that must not have its address."""
         try:
             address, *_ = (await self._names.resolve(upstream.host, CONNECT)).addresses
         except Unresolved as error:
-            raise ProxyFailed(f"the proxy {upstream!r}: {error}") from None
+            raise ProxyFailed(f"the proxy {upstream.url}: {error}") from None
         if not upstream.trusted and not self._guard.allows(address):
-            raise PrivateAddress(f"the proxy {upstream!r}: {address} is not a public address")
+            raise PrivateAddress(f"the proxy {upstream.url}: {address} is not a public address")
         if whole:
             return await reach(upstream, address)
         if upstream.scheme == "socks5":
@@ -251,10 +250,9 @@ class ForwardProxy:
             if self._upstream is not None and not is_address(host):
                 return []
             raise DnsError(str(error)) from None
-        allowed = [address for address in found if self._guard.allows(address)]
-        if not allowed or (self._upstream is not None and len(allowed) < len(found)):
-            refused = next(address for address in found if address not in allowed)
-            raise PrivateAddress.of(refused)
+        allowed = self._guard.allowed(found)
+        if self._upstream is not None and len(allowed) < len(found):
+            raise PrivateAddress.of(next(one for one in found if one not in allowed))
         return allowed
 
     async def _relay(self, near: Streams, far: Streams) -> None:
@@ -279,7 +277,8 @@ class ForwardProxy:
         while len(head) < len(_WANTS_LOGIN) and (part := await reader.read(CHUNK)):
             head += part
         if head[:7] + head[8:12] == _WANTS_LOGIN[:7] + _WANTS_LOGIN[8:]:
-            error = ProxyAuth(f"the proxy {self._upstream!r} asks for other credentials (407)")
+            assert self._upstream is not None
+            error = ProxyAuth(f"the proxy {self._upstream.url} asks for other credentials (407)")
             self._note(place, error)
             writer.write(_refusal(error))
             writer.write_eof()

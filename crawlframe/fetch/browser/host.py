@@ -14,7 +14,6 @@ import uvloop
 
 from crawlframe.errors import ActionFailed, BrowserLost, FetchError, FetchTimeout
 from crawlframe.fetch.browser.contexts import Tab
-from crawlframe.fetch.browser.directory import FILES
 from crawlframe.fetch.browser.orders import (
     Cancel,
     Command,
@@ -27,10 +26,9 @@ from crawlframe.fetch.browser.orders import (
     Order,
     Permission,
     Ready,
-    host_end,
 )
 from crawlframe.fetch.browser.pages import Pages
-from crawlframe.fetch.browser.settings import HostSettings
+from crawlframe.fetch.browser.settings import FILES, HostSettings
 from crawlframe.fetch.browser.visit import TabVisit
 from crawlframe.fetch.names.resolver import Names, load_hook
 
@@ -81,7 +79,7 @@ class BrowserHost:
         self._ending = True
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        line = host_end(reader, writer)
+        line: Line[FromWorker] = Line(reader, writer, FromWorker)
         self._lines.add(line)
         orders: dict[int, _Running] = {}
         try:

@@ -12,6 +12,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from crawlframe.actions import Action
+from crawlframe.base.secret import Secret
+from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.response.browser_response import Rendered
 from crawlframe.response.live_page import Step
 
@@ -20,9 +22,11 @@ _LENGTH = struct.Struct("!I")
 _PATTERN = 1  # code of a regular expression in messages
 
 
-def _packed(value: Any) -> msgspec.msgpack.Ext:
+def _packed(value: Any) -> msgspec.msgpack.Ext | str:
     if isinstance(value, re.Pattern):
         return msgspec.msgpack.Ext(_PATTERN, _ENCODER.encode((value.pattern, value.flags)))
+    if isinstance(value, Secret):
+        return value.reveal()
     raise TypeError(f"{type(value).__name__} is no data")
 
 
@@ -33,27 +37,16 @@ def _unpacked(code: int, data: memoryview) -> Any:
     return re.compile(pattern, flags)
 
 
+def _made(kind: type, value: Any) -> Any:
+    return Secret(value) if kind is Secret else value
+
+
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=_packed)
 
 In = TypeVar("In")
 
 
-class Upstream(msgspec.Struct, frozen=True, array_like=True):
-    """The proxy of a request, behind the host's own. ``scheme``: http, https, socks5 (names are
-    resolved here) or socks5h (there). ``trusted``: it may have a private address."""
-
-    scheme: str
-    host: str
-    port: int
-    username: str = ""
-    password: str = ""
-    trusted: bool = False
-
-    def __repr__(self) -> str:
-        return f"{self.scheme}://{self.host}:{self.port}"
-
-
-class BrowserCookie(msgspec.Struct, frozen=True, array_like=True):
+class BrowserCookie(msgspec.Struct, frozen=True):
     """A cookie. ``domain`` starts with a dot if it includes its subdomains. ``expires`` is a Unix
     time; -1: with the session."""
 
@@ -72,7 +65,7 @@ class Profile(msgspec.Struct, frozen=True, array_like=True):
     owner: str
     session: str
     user_agent: str
-    upstream: Upstream | None
+    upstream: ChosenProxy | None  # behind the host's own proxy
     trackers: bool  # whether they are blocked
     cookies: tuple[tuple[str, str, str], ...] = ()  # URL, name and value
 
@@ -186,14 +179,14 @@ class Line(Generic[In]):
     """One end of a connection."""
 
     def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        decoder: msgspec.msgpack.Decoder[In],
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, received: Any
     ) -> None:
+        """``received``: the type of the messages of the other end, FromHost or FromWorker."""
         self._reader = reader
         self._writer = writer
-        self._decoder = decoder
+        self._decoder: msgspec.msgpack.Decoder[In] = msgspec.msgpack.Decoder(
+            received, ext_hook=_unpacked, dec_hook=_made
+        )
 
     async def send(self, message: FromWorker | FromHost) -> None:
         """Raises ConnectionError when the other side has gone; and TypeError, ValueError,
@@ -217,13 +210,3 @@ class Line(Generic[In]):
 
     def close(self) -> None:
         self._writer.close()
-
-
-def worker_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Line[FromHost]:
-    """The end that sends orders."""
-    return Line(reader, writer, msgspec.msgpack.Decoder(FromHost, ext_hook=_unpacked))
-
-
-def host_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Line[FromWorker]:
-    """The end that carries them out."""
-    return Line(reader, writer, msgspec.msgpack.Decoder(FromWorker, ext_hook=_unpacked))

@@ -13,8 +13,7 @@ from pathlib import Path
 from playwright.async_api import Error
 
 from crawlframe.errors import BrowserLost
-from crawlframe.fetch.browser import footprint
-from crawlframe.fetch.browser.chromium import Chromium
+from crawlframe.fetch.browser.chromium import Chromium, allowed_memory
 from crawlframe.fetch.browser.contexts import Context, Tab
 from crawlframe.fetch.browser.orders import Profile
 from crawlframe.fetch.browser.settings import HostSettings
@@ -43,7 +42,7 @@ class Pages:
         self._names = names
         self._directory = directory
         self._guard = AddressGuard(settings.networks)
-        self._limit = footprint.allowed(settings.memory << 20)
+        self._limit = allowed_memory(settings.memory << 20)
         self._browser: Chromium | None = None
         self._starting = asyncio.Lock()
         self._old: list[Chromium] = []  # they end with their last page

@@ -9,8 +9,8 @@ import ssl
 import struct
 
 from crawlframe.errors import ProxyAuth, ProxyFailed, ProxyUnreaching
-from crawlframe.fetch.browser.orders import Upstream
 from crawlframe.identity.tls import usual_ca
+from crawlframe.proxies.proxy import ChosenProxy
 
 MAX_HEAD = 1 << 16  # bytes of a proxy's answer to CONNECT
 _SOCKS, _CONNECT, _DOMAIN = 5, 1, 3
@@ -27,7 +27,7 @@ _REPLIES = {
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def reach(upstream: Upstream, address: str) -> Streams:
+async def reach(upstream: ChosenProxy, address: str) -> Streams:
     """A connection to the proxy itself, at this address of its. Raises ProxyFailed."""
     context = None
     if upstream.scheme == "https":
@@ -41,10 +41,10 @@ async def reach(upstream: Upstream, address: str) -> Streams:
             limit=MAX_HEAD,
         )
     except (OSError, ssl.SSLError) as error:
-        raise ProxyFailed(f"the proxy {upstream!r}: {error}") from None
+        raise ProxyFailed(f"the proxy {upstream.url}: {error}") from None
 
 
-async def tunnel(upstream: Upstream, address: str, host: str, port: int) -> Streams:
+async def tunnel(upstream: ChosenProxy, address: str, host: str, port: int) -> Streams:
     """A connection to ``host`` through the proxy. Raises ProxyFailed."""
     reader, writer = await reach(upstream, address)
     try:
@@ -54,23 +54,23 @@ async def tunnel(upstream: Upstream, address: str, host: str, port: int) -> Stre
             await _by_connect(upstream, reader, writer, host, port)
     except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
         writer.close()
-        raise ProxyFailed(f"the proxy {upstream!r}: {error}") from None
+        raise ProxyFailed(f"the proxy {upstream.url}: {error}") from None
     except BaseException:
         writer.close()
         raise
     return reader, writer
 
 
-def authorization(upstream: Upstream) -> str:
+def authorization(upstream: ChosenProxy) -> str:
     """The value of Proxy-Authorization; "" without a name."""
     if not upstream.username:
         return ""
-    pair = f"{upstream.username}:{upstream.password}".encode()
+    pair = f"{upstream.username}:{upstream.password.reveal()}".encode()
     return f"Basic {base64.b64encode(pair).decode()}"
 
 
 async def _by_connect(
-    upstream: Upstream,
+    upstream: ChosenProxy,
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     host: str,
@@ -86,11 +86,11 @@ async def _by_connect(
     if len(status) < 2 or not status[1].startswith("2"):
         answer = " ".join(status[1:])[:200]
         kind = ProxyAuth if answer.startswith("407") else ProxyUnreaching
-        raise kind(f"the proxy {upstream!r} refuses {place}: {answer or 'no HTTP'}")
+        raise kind(f"the proxy {upstream.url} refuses {place}: {answer or 'no HTTP'}")
 
 
 async def _by_socks(
-    upstream: Upstream,
+    upstream: ChosenProxy,
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     host: str,
@@ -100,18 +100,18 @@ async def _by_socks(
     writer.write(bytes([_SOCKS, 1, method]))
     version, chosen = await reader.readexactly(2)
     if version != _SOCKS or chosen != method:
-        raise ProxyAuth(f"the proxy {upstream!r} does not accept this way to log in")
+        raise ProxyAuth(f"the proxy {upstream.url} does not accept this way to log in")
     if method == _PASSWORD:
-        name, word = upstream.username.encode()[:255], upstream.password.encode()[:255]
+        name, word = upstream.username.encode()[:255], upstream.password.reveal().encode()[:255]
         writer.write(b"\1" + bytes([len(name)]) + name + bytes([len(word)]) + word)
         _, status = await reader.readexactly(2)
         if status:
-            raise ProxyAuth(f"the proxy {upstream!r} refuses its name and password")
+            raise ProxyAuth(f"the proxy {upstream.url} refuses its name and password")
     writer.write(bytes([_SOCKS, _CONNECT, 0]) + _socks_address(host) + struct.pack("!H", port))
     _, reply, _, kind = await reader.readexactly(4)
     if reply:
         why = _REPLIES.get(reply, f"reply {reply}")
-        raise ProxyUnreaching(f"the proxy {upstream!r} cannot reach {host}:{port}: {why}")
+        raise ProxyUnreaching(f"the proxy {upstream.url} cannot reach {host}:{port}: {why}")
     length = {1: 4, 4: 16}.get(kind) or (await reader.readexactly(1))[0]
     await reader.readexactly(length + 2)
 

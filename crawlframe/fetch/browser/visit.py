@@ -19,12 +19,12 @@ from crawlframe.errors import (
     FetchTimeout,
     PageCrashed,
 )
-from crawlframe.fetch.browser import commands, failures
+from crawlframe.fetch.browser import failures
 from crawlframe.fetch.browser.contexts import BLANK, Tab
 from crawlframe.fetch.browser.documents import Document, Documents
 from crawlframe.fetch.browser.orders import Command, CommandReply, Done, Order
-from crawlframe.fetch.browser.steps import Steps
-from crawlframe.fetch.names.pins import place_of
+from crawlframe.fetch.browser.steps import Steps, carry_out
+from crawlframe.fetch.names.resolver import place_of
 
 # In a world of its own, where the page's scripts have changed nothing.
 _DOM = """(limit => {
@@ -149,7 +149,7 @@ class TabVisit:
         """Carries out a command of the callback. None: the page is gone, as ``hold`` reports."""
         page, order = self._tab.page, self._order
         try:
-            reply = await commands.carry_out(page, command, order.max_body)
+            reply = await carry_out(page, command, order.max_body)
             if order.cookies is not None:
                 reply.cookies = await self._tab.context.changed_cookies()
         except Error as error:

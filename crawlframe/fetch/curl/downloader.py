@@ -28,17 +28,13 @@ from crawlframe.errors import (
     ProxyFailed,
     TlsError,
 )
-from crawlframe.fetch.curl.handle import Handle
-from crawlframe.fetch.curl.idle_sockets import IdleSockets
-from crawlframe.fetch.journey.context import FetchContext
+from crawlframe.fetch.curl.handle import Handle, IdleSockets
+from crawlframe.fetch.journey.context import FetchContext, FetchLimits
 from crawlframe.fetch.journey.cookies import TaskCookies
 from crawlframe.fetch.journey.journey import Answer, Journey
-from crawlframe.fetch.journey.limits import FetchLimits
 from crawlframe.fetch.journey.proxied import check_answer, check_target, failure_of, pin_of
 from crawlframe.fetch.names.address_guard import AddressGuard
-from crawlframe.fetch.names.name_servers import Unresolved
-from crawlframe.fetch.names.pins import AddressPins, Pin
-from crawlframe.fetch.names.resolver import Names
+from crawlframe.fetch.names.resolver import AddressPins, Names, Pin, Unresolved
 from crawlframe.identity.tls import refusal_of
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response

@@ -6,7 +6,9 @@ import asyncio
 import math
 import os
 import re
+import select
 import socket
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
 from io import BytesIO
@@ -18,14 +20,11 @@ from multidict import CIMultiDict
 from crawlframe.base.urls import target_of
 from crawlframe.errors import FetchError
 from crawlframe.fetch.body.memory import Account, waker
-from crawlframe.fetch.body.received import header_of
 from crawlframe.fetch.body.saving import Saving
-from crawlframe.fetch.curl.idle_sockets import IdleSockets
-from crawlframe.fetch.journey.journey import Answer, Journey, header_bytes
-from crawlframe.fetch.journey.limits import FetchLimits
-from crawlframe.fetch.journey.send_time import SendTime
+from crawlframe.fetch.journey.context import FetchLimits, SendTime
+from crawlframe.fetch.journey.journey import Answer, Journey, header_bytes, header_of
 from crawlframe.fetch.names.address_guard import AddressGuard
-from crawlframe.fetch.names.pins import PIN_SECONDS, Pin
+from crawlframe.fetch.names.resolver import PIN_SECONDS, Pin
 from crawlframe.identity.tls import Tls, usual_ca
 from crawlframe.proxies.proxy import ChosenProxy
 
@@ -34,6 +33,8 @@ _BLANK = (b"\r\n", b"\n")
 _LOWER_ESCAPE = re.compile("%(?:[a-f]|[0-9A-F][a-f])")  # which libcurl would write in upper case
 SUPPRESS_CONNECT_HEADERS = 265  # CURLOPT_SUPPRESS_CONNECT_HEADERS, which pycurl does not name
 STALLED_RATE = 10  # bytes a second that do not count as progress
+MAX_SOCKETS = 1000  # above this number, closed sockets are forgotten
+Place = tuple[str, int]  # local address and port of a connection
 
 
 class Handle:
@@ -337,3 +338,46 @@ def _line(name: str, value: str) -> bytes:
     sent = header_bytes(name, value)
     # In libcurl a semicolon sets an empty value; a colon would remove the header.
     return name.encode("latin-1") + (b": " + sent if sent else b";")
+
+
+class IdleSockets:
+    """The sockets of the HTTP/1 connections in one pool of libcurl, which for a second after its
+    last use does not look whether a connection is clean. "If a client receives data on a connection
+    that does not have outstanding requests, the client MUST NOT consider that data to be a valid
+    response" (RFC 9112, 9.2)."""
+
+    def __init__(self) -> None:
+        self._sockets: dict[Place, tuple[int, select.poll]] = {}
+
+    def keep(self, place: Place, opened: Iterable[int]) -> None:
+        """Adds a connection: that one of the sockets which is at this place."""
+        found = next((one for one in opened if _place_of(one) == place), None)
+        if found is None:
+            return
+        poll = select.poll()
+        poll.register(found, select.POLLIN)
+        self._sockets[place] = found, poll
+        if len(self._sockets) > MAX_SOCKETS:
+            items = self._sockets.items()
+            self._sockets = {at: one for at, one in items if _place_of(one[0]) == at}
+
+    def forget(self, place: Place) -> None:
+        """Removes an earlier connection of this place."""
+        self._sockets.pop(place, None)
+
+    def has_more(self, place: Place) -> bool:
+        """Whether bytes have come that the next response would start with, or the end."""
+        found = self._sockets.get(place)
+        if found is None:
+            return False
+        return bool(found[1].poll(0))
+
+
+def _place_of(descriptor: int) -> Place | None:
+    """Returns None if it is closed, or another file has its number now."""
+    try:
+        with socket.fromfd(descriptor, socket.AF_INET, socket.SOCK_STREAM) as copy:
+            address, port, *_ = copy.getsockname()  # in the family that it really has
+    except (OSError, ValueError):
+        return None
+    return address, port

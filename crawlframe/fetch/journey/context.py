@@ -2,15 +2,66 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from crawlframe.fetch.body.memory import Account
 from crawlframe.fetch.journey.cookies import TaskCookies
-from crawlframe.fetch.journey.send_time import SendTime
 from crawlframe.fetch.journey.trail import Check, Trail
 from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.spider.spider import Spider
+
+TICK = 0.001  # seconds: the resolution of the event loop's timers, which may fire that much early
+
+
+class SendTime:
+    """The send time of a request. ``due``: time.monotonic() before which it must not be sent; None:
+    at once. ``sent`` is called in the event loop whenever it is sent. ``clock`` returns seconds."""
+
+    __slots__ = ("_clock", "_due", "_started", "_waited", "sent")
+
+    def __init__(
+        self,
+        due: float | None = None,
+        sent: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.sent = sent
+        self._due = due
+        self._waited = 0.0
+        self._clock = clock
+        self._started = clock()
+
+    async def wait(self) -> float:
+        """Waits until the request may be sent, and returns no earlier. Returns for how many
+        seconds; a downloader calls it when nothing but the connection is missing."""
+        if self._due is None:
+            return 0.0
+        began = self._clock()
+        while (left := self._due - time.monotonic()) > 0:
+            await asyncio.sleep(max(TICK, left))
+        waited = self._clock() - began
+        self._waited += waited
+        return waited
+
+    def elapsed(self) -> float:
+        """Seconds since this was made, without the wait."""
+        return self._clock() - self._started - self._waited
+
+
+class FetchLimits(NamedTuple):
+    """Caps on one fetch; times in seconds; ``timeout`` includes the redirects that the
+    fetch follows."""
+
+    timeout: float = 30.0
+    max_body: int = 32 << 20  # bytes, as sent and after decompression
+    max_redirects: int = 10
+    connect: float = 15.0  # to open one connection, including the TLS handshake
+    stall: float = 60.0  # without progress; shorter than a long ``timeout``
+    follow: bool = True  # redirects; if False, the redirecting response is returned
 
 
 @dataclass(slots=True, eq=False)

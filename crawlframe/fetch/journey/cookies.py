@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from http.cookiejar import Cookie
 
-import orjson
+import msgspec
 
 from crawlframe.base.urls import hostname_of, is_address
 from crawlframe.errors import BadRequest
-from crawlframe.fetch.journey.set_cookie import cookie_of, path_of, read_cookies
+from crawlframe.fetch.journey.set_cookie import Cookie, path_of, read_cookies
 
 # RFC 6265, 6.1, asks for at least 50 cookies per domain and 3000 in all.
 MAX_PER_DOMAIN = 50
@@ -137,7 +136,7 @@ class TaskCookies:
             for cookie in cookies.values():
                 if (
                     (secure or not cookie.secure)
-                    and not cookie.is_expired(now)  # type: ignore[arg-type]
+                    and not cookie.is_expired(now)
                     and _path_matches(path, cookie.path)
                 ):
                     found.append(cookie)
@@ -260,20 +259,8 @@ def _key(cookie: Cookie) -> str:
 
 
 def _encode(cookie: Cookie) -> str:
-    return orjson.dumps(
-        [
-            cookie.name,
-            cookie.value,
-            cookie.domain,
-            cookie.domain_specified,
-            cookie.domain_initial_dot,
-            cookie.path,
-            cookie.path_specified,
-            cookie.secure,
-            cookie.expires,
-        ]
-    ).decode()
+    return msgspec.json.encode(cookie).decode()
 
 
 def _decode(entry: str) -> Cookie:
-    return cookie_of(*orjson.loads(entry))
+    return msgspec.json.decode(entry, type=Cookie)

@@ -7,7 +7,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from multidict import CIMultiDict
 
@@ -23,12 +24,9 @@ from crawlframe.errors import (
 from crawlframe.fetch.body.decoding import Decoding
 from crawlframe.fetch.body.memory import SMALL_BODY, Account, TransferMemory
 from crawlframe.fetch.body.saving import Saving
-from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext
+from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext, FetchLimits, SendTime
 from crawlframe.fetch.journey.cookies import TaskCookies, own_header
-from crawlframe.fetch.journey.limits import FetchLimits
-from crawlframe.fetch.journey.send_time import SendTime
-from crawlframe.fetch.journey.sent import Sent
-from crawlframe.fetch.journey.trail import Challenged, Redirected
+from crawlframe.fetch.journey.trail import Challenged, Redirected, Sent
 from crawlframe.identity.identity import Identity
 from crawlframe.identity.tls import Tls, tls_of
 from crawlframe.proxies.proxy import ChosenProxy
@@ -220,6 +218,14 @@ class Journey:
         spent = time.monotonic() - self._started - self.account.waited
         return self.limits.timeout - spent
 
+    async def wait_for(self, running: asyncio.Future[Any]) -> None:
+        """Waits until a transfer is done. Raises FetchTimeout."""
+        while not running.done():
+            if (left := self.left()) <= 0:
+                raise self.timeout()
+            # Checked again when time is up: the transfer may have waited for memory.
+            await asyncio.wait([running], timeout=max(0.01, left))
+
     @property
     def idempotent(self) -> bool:
         return self.method in IDEMPOTENT
@@ -293,3 +299,13 @@ def header_bytes(name: str, value: str) -> bytes:
         return value.strip().encode(encoding)
     except UnicodeEncodeError:
         return value.strip().encode("utf-8", "replace")
+
+
+@lru_cache(maxsize=1024)  # servers send most lines again and again
+def header_of(line: bytes) -> tuple[str, str] | None:
+    """Name and value of a header line, in Latin-1, as browsers read it; None if it is none."""
+    if line[:1] in (b" ", b"\t"):
+        return None
+    name, colon, value = line.decode("latin-1").partition(":")
+    name = name.rstrip(" \t")
+    return (name, value.strip(" \t\r\n")) if colon and name else None

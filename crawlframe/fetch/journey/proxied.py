@@ -18,9 +18,7 @@ from crawlframe.errors import (
 )
 from crawlframe.fetch.journey.journey import Answer, Journey
 from crawlframe.fetch.names.address_guard import AddressGuard
-from crawlframe.fetch.names.name_servers import Unresolved
-from crawlframe.fetch.names.pins import AddressPins, Pin
-from crawlframe.fetch.names.resolver import Names
+from crawlframe.fetch.names.resolver import AddressPins, Names, Pin, Unresolved
 from crawlframe.proxies.proxy import ChosenProxy
 
 AUTH = 407  # Proxy Authentication Required

@@ -8,8 +8,9 @@ import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
-from http.cookiejar import Cookie
 from urllib.parse import quote
+
+import msgspec
 
 from crawlframe.base.public_suffixes import suffix_list
 from crawlframe.base.urls import escaped, hostname_of, is_address
@@ -30,36 +31,22 @@ _DATE = {
 }
 
 
-def cookie_of(
-    name: str,
-    value: str | None,
-    domain: str,
-    domain_specified: bool,
-    domain_initial_dot: bool,
-    path: str,
-    path_specified: bool,
-    secure: bool,
-    expires: int | None,
-) -> Cookie:
-    """A cookie; ``expires`` is a Unix time."""
-    return Cookie(
-        version=0,
-        name=name,
-        value=value,
-        port=None,
-        port_specified=False,
-        domain=domain,
-        domain_specified=domain_specified,
-        domain_initial_dot=domain_initial_dot,
-        path=path,
-        path_specified=path_specified,
-        secure=secure,
-        expires=expires,
-        discard=expires is None,
-        comment=None,
-        comment_url=None,
-        rest={},
-    )
+class Cookie(msgspec.Struct, array_like=True):
+    """A cookie; ``expires`` is a Unix time. The order of the fields is that of shared entries."""
+
+    name: str
+    value: str | None
+    domain: str
+    domain_specified: bool
+    domain_initial_dot: bool
+    path: str
+    path_specified: bool
+    secure: bool
+    expires: int | None
+
+    def is_expired(self, now: float | None = None) -> bool:
+        """``now``: a Unix time, the present if it is None."""
+        return self.expires is not None and self.expires <= (time.time() if now is None else now)
 
 
 def path_of(url: str) -> str:
@@ -98,7 +85,7 @@ def _cookie_in(text: str) -> Cookie | None:
     # Marked as secure, one that deletes may have any prefix.
     secure = "secure" in found or (expires is not None and expires <= time.time())
     domain, path = found.get("domain", "").lower(), quote(escaped(found.get("path", "")), _PATH)
-    return cookie_of(
+    return Cookie(
         *(name, value if equals else None, domain, "domain" in found, domain.startswith(".")),
         *(path, bool(path), secure, expires),
     )

@@ -4,10 +4,11 @@ address of each new connection, so no host name can bypass it."""
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from crawlframe.conf import Network
+from crawlframe.errors import PrivateAddress
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 # Forms that contain an IPv4 address, or may: no public host has one, and their translation depends
@@ -28,6 +29,14 @@ class AddressGuard:
     def __init__(self, allow: Iterable[Network] = ()) -> None:
         self._allow = tuple(allow)
         self.allows = lru_cache(maxsize=4096)(self._allows)
+
+    def allowed(self, addresses: Sequence[str], where: str = "") -> list[str]:
+        """Those of the addresses to which connections may be made. ``where``: the URL, for
+        messages. Raises PrivateAddress if there are none."""
+        found = [address for address in addresses if self.allows(address)]
+        if not found:
+            raise PrivateAddress.of(addresses[0], where)
+        return found
 
     def _allows(self, address: str) -> bool:
         try:

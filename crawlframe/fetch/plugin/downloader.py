@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 from io import BytesIO
-from typing import Any
 
 from multidict import CIMultiDict
 
@@ -21,15 +20,12 @@ from crawlframe.errors import (
 from crawlframe.fetch.journey.journey import Answer, Journey
 from crawlframe.fetch.journey.proxied import check_answer, check_target
 from crawlframe.fetch.names.address_guard import AddressGuard
-from crawlframe.fetch.names.name_servers import Unresolved
-from crawlframe.fetch.names.resolver import Names
+from crawlframe.fetch.names.resolver import Names, Unresolved
 from crawlframe.plug_in import PlugInDownloader, Reply
 from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.downloader_names import misfit, plug_ins
 
 LINGER_SECONDS = 1.0  # seconds that a cancelled fetch may take to end
-
-Factory = Callable[[int], PlugInDownloader]
 
 
 def load(name: str, concurrency: int) -> PlugInDownloader:
@@ -67,11 +63,7 @@ class Plugged:
         transfer = PluggedTransfer(journey, self._guard, self._names)
         running = asyncio.ensure_future(self._fetch(transfer))
         try:
-            while not running.done():
-                if journey.left() <= 0:
-                    raise journey.timeout()
-                # Checked again when time is up: the transfer may have waited for memory.
-                await asyncio.wait([running], timeout=max(0.01, journey.left()))
+            await journey.wait_for(running)
         finally:
             if not running.done():
                 running.cancel()
@@ -136,10 +128,7 @@ class PluggedTransfer:
             known = await self._names.resolve(hostname_of(self.url), self._seconds())
         except Unresolved as error:
             raise DnsError(f"{self.where}: {error}") from None
-        allowed = [address for address in known.addresses if self._guard.allows(address)]
-        if not allowed:
-            raise PrivateAddress.of(known.addresses[0], self.where)
-        return allowed
+        return self._guard.allowed(known.addresses, self.where)
 
     async def proxy_addresses(self) -> Sequence[str]:
         proxy = self._journey.proxy
@@ -149,15 +138,17 @@ class PluggedTransfer:
             known = await self._names.resolve(proxy.host, self._seconds())
         except Unresolved as error:
             raise ProxyFailed(f"proxy {proxy.url}: {error}") from None
-        found = [one for one in known.addresses if proxy.trusted or self._guard.allows(one)]
-        if found:
-            return found
-        if proxy.of_pool:
+        if proxy.trusted:
+            return known.addresses
+        try:
+            return self._guard.allowed(known.addresses, self.where)
+        except PrivateAddress:
+            if not proxy.of_pool:
+                raise
             raise ProxyFailed(
                 f"{self.where}: proxy {proxy.url} is at {known.addresses[0]}, which is not a "
                 "public address"
-            )
-        raise PrivateAddress.of(known.addresses[0], self.where)
+            ) from None
 
     def _seconds(self) -> float:
         return max(0.001, min(self.connect, self._journey.left()))
@@ -194,8 +185,3 @@ class PluggedTransfer:
             await journey.account.reserve(len(chunk))
             body.write(chunk)
         return Reply(status, fields, body.getvalue(), address)
-
-
-def plugged(name: str, concurrency: int, allow_private: Any, names: Names) -> Plugged:
-    """The plug-in downloader of this name. Raises DownloaderFailed."""
-    return Plugged(name, load(name, concurrency), AddressGuard(allow_private), names)

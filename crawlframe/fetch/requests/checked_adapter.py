@@ -4,6 +4,8 @@ transfer of its thread."""
 
 from __future__ import annotations
 
+import http.client
+import re
 import socket
 import threading
 from collections.abc import Callable, Sequence
@@ -21,8 +23,14 @@ from urllib3.util.connection import allowed_gai_family, is_connection_dropped
 
 from crawlframe.base.urls import target_of
 from crawlframe.errors import PrivateAddress
+from crawlframe.fetch.journey.journey import header_of
 from crawlframe.fetch.names.address_guard import AddressGuard
-from crawlframe.fetch.requests.tolerant_response import TolerantResponse
+
+# The limits of libcurl.
+MAX_LINE = 100 << 10  # bytes
+MAX_HEAD = 300 << 10  # bytes, including 1xx responses
+MAX_HEADERS = 5000
+_STATUS = re.compile(rb"HTTP/(1\.[01]|[23]\.0) ([1-9][0-9]{2})(?: (.*))?", re.IGNORECASE)
 
 
 class ThreadTransfer(Protocol):
@@ -100,11 +108,7 @@ class CheckedAdapter(HTTPAdapter):
         return {"Proxy-Authorization": _basic_auth_str(*login)} if any(login) else {}
 
     def _allowed(self, host: str) -> list[str]:
-        addresses = self._resolve(host)
-        allowed = [address for address in addresses if self._guard.allows(address)]
-        if not allowed:
-            raise _private(addresses[0])
-        return allowed
+        return self._guard.allowed(self._resolve(host), _where())
 
     def _check_target(self, url: str) -> None:
         parts = urlsplit(url)
@@ -114,7 +118,7 @@ class CheckedAdapter(HTTPAdapter):
             return  # only the proxy can resolve it
         for address in addresses:
             if not self._guard.allows(address):
-                raise _private(address)
+                raise PrivateAddress.of(address, _where())
 
     def close(self) -> None:
         """Does nothing: sessions come and go."""
@@ -140,8 +144,82 @@ def _exact_target(prepared: str) -> str | None:
     return target_of(url) if quoted.url == prepared else None
 
 
-def _private(address: str) -> PrivateAddress:
-    return PrivateAddress.of(address, "" if on_duty.transfer is None else on_duty.transfer.where)
+def _where() -> str:
+    return "" if on_duty.transfer is None else on_duty.transfer.where
+
+
+class TolerantResponse(http.client.HTTPResponse):
+    """The response of a connection of http.client."""
+
+    _left: int  # bytes that the head may still have
+    _method: str
+
+    def begin(self) -> None:
+        """Reads the head. Raises HTTPException if it is not valid."""
+        if self.headers is not None:
+            return
+        self._left = MAX_HEAD
+        status = 100
+        while 100 <= status < 200:  # the response follows
+            lines = self._read_head()
+            found = _STATUS.fullmatch(lines[0])
+            if found is None:
+                raise http.client.BadStatusLine(lines[0].decode("latin-1"))
+            status = int(found[2])
+            if status == 101:
+                raise http.client.HTTPException("it switches to a protocol that was not asked for")
+        self.code = self.status = status
+        self.reason = (found[3] or b"").decode("latin-1").strip()
+        self.version = 10 if found[1] == b"1.0" else 11
+        self.headers = self.msg = http.client.HTTPMessage()
+        for line in lines[1:]:
+            if header := header_of(line):
+                self.headers.add_header(*header)
+        self._delimit()
+
+    def _read_head(self) -> list[bytes]:
+        """The lines of a head, continued ones joined, without lines that are no headers."""
+        lines: list[bytes] = []
+        while line := self.fp.readline(MAX_LINE + 1):
+            self._left -= len(line)
+            if len(line) > MAX_LINE or self._left < 0 or len(lines) > MAX_HEADERS:
+                raise http.client.HTTPException("the head is too large")
+            line = line.removesuffix(b"\n").removesuffix(b"\r")
+            if b"\r" in line or b"\0" in line:
+                raise http.client.HTTPException("a header has a carriage return or NUL byte")
+            folded = line[:1] in (b" ", b"\t")
+            if not lines or (b":" in line and not folded):
+                lines.append(line)
+            elif not line:
+                return lines
+            elif folded and len(lines) > 1 and lines[-1]:
+                lines[-1] += b" " + line.strip()
+            else:
+                lines.append(b"")  # its continuation is ignored, too
+        if not lines:
+            raise http.client.RemoteDisconnected("the connection was closed without a response")
+        return lines
+
+    def _delimit(self) -> None:
+        """Sets where the body ends (RFC 9112, 6.3). Raises HTTPException if that is unclear."""
+        codings = _values(self.headers, "Transfer-Encoding") - {"identity"}
+        lengths = _values(self.headers, "Content-Length")
+        if codings - {"chunked"}:
+            raise http.client.HTTPException(f"it has the transfer coding {max(codings)!r}")
+        if len(lengths) > 1 or not all(one.isascii() and one.isdigit() for one in lengths):
+            raise http.client.HTTPException(f"it has the length {' and '.join(sorted(lengths))!r}")
+        self.chunked = bool(codings)
+        self.chunk_left = None
+        self.length = None if self.chunked or not lengths else int(lengths.pop())
+        if self.status in (204, 304) or self._method == "HEAD":
+            self.length = 0
+        unlimited = not self.chunked and self.length is None
+        self.will_close = bool(self._check_close() or unlimited)  # type: ignore[attr-defined]
+
+
+def _values(headers: http.client.HTTPMessage, name: str) -> set[str]:
+    lists = headers.get_all(name, [])
+    return {value.strip().lower() for values in lists for value in values.split(",")}
 
 
 class _Checked:

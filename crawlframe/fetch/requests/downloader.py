@@ -36,29 +36,22 @@ from crawlframe.errors import (
     DnsError,
     FetchError,
     FetchTimeout,
+    PrivateAddress,
+    ProxyAuth,
+    ProxyFailed,
+    ProxyUnfit,
+    ProxyUnreaching,
     TlsError,
 )
 from crawlframe.fetch.journey.cookies import MAX_HEADER
 from crawlframe.fetch.journey.journey import Answer, Journey, header_bytes
+from crawlframe.fetch.journey.proxied import AUTH, check_answer
 from crawlframe.fetch.names.address_guard import AddressGuard
-from crawlframe.fetch.names.name_servers import Unresolved
-from crawlframe.fetch.names.resolver import QUESTION_TIMEOUT, Names
+from crawlframe.fetch.names.resolver import QUESTION_TIMEOUT, Names, Unresolved
 from crawlframe.fetch.requests.checked_adapter import CheckedAdapter, on_duty, resolve_by_system
-from crawlframe.fetch.requests.proxy import checked, failure_in, proxies_of
 from crawlframe.identity.tls import Tls, refusal_of, usual_ca
 
-
-def chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception and its causes, contexts, arguments and reasons."""
-    seen: set[int] = set()
-    links: list[Any] = [error]
-    while links:
-        link = links.pop(0)
-        if not isinstance(link, BaseException) or id(link) in seen:
-            continue
-        seen.add(id(link))
-        yield link
-        links += [*link.args, getattr(link, "reason", None), link.__cause__, link.__context__]
+_PROXY_ERRORS = (urllib3_errors.ProxyError, requests_errors.ProxyError)
 
 
 CHUNK = 1 << 16  # bytes read at a time
@@ -142,11 +135,7 @@ class RequestsDownloader:
         self._loop = loop = asyncio.get_running_loop()
         running = loop.run_in_executor(self._threads, self._run, transfer, factory)
         try:
-            while not running.done():
-                if journey.left() <= 0:
-                    raise journey.timeout()
-                # Checked again when time is up: the transfer may have waited for memory.
-                await asyncio.wait([running], timeout=max(0.01, journey.left()))
+            await journey.wait_for(running)
             return running.result()
         finally:
             transfer.abort()  # no effect on one that is done
@@ -215,7 +204,9 @@ class _Transfer:
         on_duty.transfer = self
         try:
             with self._send(session) as response:
-                return checked(self._read(response), self.journey)
+                answer = self._read(response)
+            check_answer(answer, self.journey)
+            return answer
         except FetchError:
             raise
         except (requests.RequestException, urllib3_errors.HTTPError, OSError, ValueError) as error:
@@ -318,6 +309,19 @@ class _Transfer:
         return ConnectionLost(f"{self.journey.where}: {error}")
 
 
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """The exception and its causes, contexts, arguments and reasons."""
+    seen: set[int] = set()
+    links: list[Any] = [error]
+    while links:
+        link = links.pop(0)
+        if not isinstance(link, BaseException) or id(link) in seen:
+            continue
+        seen.add(id(link))
+        yield link
+        links += [*link.args, getattr(link, "reason", None), link.__cause__, link.__context__]
+
+
 def _add_session_cookies(session: requests.Session, url: str, headers: dict[str, str]) -> None:
     """Adds the cookies of the author's session for which the task has no value."""
     if not session.cookies:
@@ -333,3 +337,38 @@ def _add_session_cookies(session: requests.Session, url: str, headers: dict[str,
             more.append(pair)
     if more:
         headers["Cookie"] = "; ".join([*([ours] if ours else []), *more])
+
+
+def proxies_of(journey: Journey) -> dict[str, str] | None:
+    """The argument ``proxies`` of a request. Raises ProxyUnfit."""
+    proxy = journey.proxy
+    if proxy is None:
+        return None
+    if not proxy.scheme.startswith("http"):
+        raise ProxyUnfit(
+            f"{journey.where}: the requests downloader uses http and https proxies only, not "
+            f"{proxy.url}; use the downloader curl"
+        )
+    if not proxy.trusted:  # its address cannot be checked
+        raise ProxyUnfit(
+            f"{journey.where}: the requests downloader uses proxies that operators have entered, "
+            f"not {proxy.url}; import it into the pool, or use the downloader curl"
+        )
+    return dict.fromkeys(("http", "https"), proxy.full_url)
+
+
+def failure_in(links: Sequence[BaseException], journey: Journey) -> FetchError | None:
+    """The error of the proxy in the chain of an exception; None if the proxy is not known to be
+    the reason."""
+    proxy = journey.proxy
+    if proxy is None or any(isinstance(link, PrivateAddress) for link in links):
+        return None
+    if not any(isinstance(link, _PROXY_ERRORS) for link in links):
+        return None
+    texts = " ".join(str(link) for link in links)
+    message = f"{journey.where}: proxy {proxy.url}"
+    if f"failed: {AUTH}" in texts:
+        return ProxyAuth(f"{message} asks for other credentials ({AUTH})")
+    if "Tunnel connection failed" in texts:
+        return ProxyUnreaching(f"{message} makes no tunnel")
+    return ProxyFailed(f"{message}: {type(links[-1]).__name__}")

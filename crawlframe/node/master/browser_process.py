@@ -21,8 +21,7 @@ import msgspec
 
 from crawlframe.base.logs import configure
 from crawlframe.conf import Settings
-from crawlframe.fetch.browser.directory import FILES, HostDirectory
-from crawlframe.fetch.browser.settings import HostSettings, installed
+from crawlframe.fetch.browser.settings import FILES, HostDirectory, HostSettings, installed
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child_process import Child, adopt_orphans, become_child
 from crawlframe.node.master import offspring

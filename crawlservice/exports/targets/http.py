@@ -13,7 +13,7 @@ from pydantic import Field
 
 from crawlframe.base import faults
 from crawlframe.conf import Settings
-from crawlframe.fetch.journey.limits import FetchLimits
+from crawlframe.fetch.journey.context import FetchLimits
 from crawlservice.exports.addresses import Address, host_of, parts_of
 from crawlservice.exports.errors import BadExport
 from crawlservice.exports.target import (

@@ -24,7 +24,7 @@ from crawlframe.errors import (
     TlsError,
     TooManyRedirects,
 )
-from crawlframe.fetch.browser.directory import FILES
+from crawlframe.fetch.browser.settings import FILES
 from crawlframe.fetch.journey.cookies import TaskCookies
 from crawlframe.fetch.journey.trail import Redirected, Trail
 from crawlframe.request.request import Request

@@ -9,7 +9,7 @@ from crawlframe.base.urls import host_of
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.reservations import PageReservation
 from crawlframe.near.fingerprint import NearStore
-from crawlframe.render.attempt import Taught
+from crawlframe.render.yielded import Taught
 from crawlframe.run.ledger import Recorded
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.run.participant import Participant

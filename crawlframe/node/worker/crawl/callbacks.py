@@ -15,15 +15,15 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from crawlframe.conf import Settings
 from crawlframe.errors import SpiderError
+from crawlframe.fetch.middlewares import Watch
 from crawlframe.node.running_marks import LOOP, SIZE, STEPS, THREADS
 from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 from crawlframe.text.offload import OFFLOAD
-
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -335,7 +335,7 @@ class CallbackThrottle:
             self._schedule()
 
 
-class MiddlewareWatch:
+class MiddlewareWatch(Watch):
     """Marks the middlewares of one request as they run, as Callbacks does for its callback."""
 
     def __init__(self, callbacks: Callbacks, rid: bytes, spider: str) -> None:
@@ -343,7 +343,7 @@ class MiddlewareWatch:
         self._rid = rid
         self._what = f"a middleware of spider {spider}"
 
-    def in_loop(self, awaitable: Awaitable[T]) -> Awaitable[T]:
+    def in_loop(self, awaitable: Awaitable[Response]) -> Awaitable[Response]:
         return self._callbacks.stepwise(awaitable, self._rid, self._what)
 
     def in_thread(self) -> contextlib.AbstractContextManager[None]:

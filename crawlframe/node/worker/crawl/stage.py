@@ -8,7 +8,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from crawlframe.fetch.body.memory import Account
-from crawlframe.fetch.journey.send_time import SendTime
+from crawlframe.fetch.journey.context import SendTime
 from crawlframe.fetch.journey.trail import Check, Trail
 from crawlframe.frontier.client.records import NO_SIGNAL, Claimed, Signal
 from crawlframe.node.worker.crawl.stored_copy import StoredCopy

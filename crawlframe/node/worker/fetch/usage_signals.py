@@ -10,7 +10,7 @@ from crawlframe.markup.element_link import Nofollow
 from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
-from crawlframe.robots.token import product_token, user_agent_of
+from crawlframe.robots.rules import product_token, user_agent_of
 from crawlframe.robots.usage import read_usage
 from crawlframe.run.outcome import Outcome
 from crawlframe.spider.settings import SpiderSettings

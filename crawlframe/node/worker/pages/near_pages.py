@@ -28,7 +28,7 @@ from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.pages.page_source import Batches
 from crawlframe.node.worker.verdict.failures import callback_traceback, is_cancelled
-from crawlframe.pages.results import Results
+from crawlframe.pages.copy import Results
 from crawlframe.response.response import Response
 from crawlframe.response.stored_page import NearDuplicate
 from crawlframe.run.ledger import Ledger

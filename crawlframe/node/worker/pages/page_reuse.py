@@ -18,8 +18,8 @@ from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.pages.page_source import Asked, PageSource
 from crawlframe.node.worker.verdict.backoff import MAX_POLL, POLL, RESERVED_MS
 from crawlframe.node.worker.verdict.signals import FetchReports
+from crawlframe.pages.copy import Results
 from crawlframe.pages.key import is_whole, key_of
-from crawlframe.pages.results import Results
 from crawlframe.pages.stored import response_of
 from crawlframe.request.downloader_names import BROWSER
 from crawlframe.request.request import Request

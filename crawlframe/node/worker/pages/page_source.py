@@ -11,7 +11,7 @@ from crawlframe.frontier import Frontier
 from crawlframe.frontier.reservations import PageReservation
 from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.task.task_source import on_commit_thread
-from crawlframe.pages.results import Results
+from crawlframe.pages.copy import Results
 from crawlframe.response.stored_page import StoredPage
 from crawlframe.run.ledger import Ledger
 

@@ -19,7 +19,7 @@ from crawlframe.base.urls import host_of
 from crawlframe.conf import Settings
 from crawlframe.errors import ProxyFailed, RobotsForbidden, RobotsUnread
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.journey.send_time import SendTime
+from crawlframe.fetch.journey.context import SendTime
 from crawlframe.node.worker.crawl.stage import F, Next, NoResponse
 from crawlframe.node.worker.robots.site_files import (
     RETRY_SECONDS,
@@ -35,9 +35,15 @@ from crawlframe.request.record import Errand
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.robots.reading import PATH
-from crawlframe.robots.rules import ALLOW_ALL, LARGE_FILE, Rules, origin_of
+from crawlframe.robots.rules import (
+    ALLOW_ALL,
+    LARGE_FILE,
+    Rules,
+    origin_of,
+    product_token,
+    user_agent_of,
+)
 from crawlframe.robots.state import MAX_ORIGIN, SILENT, RobotsState, Status
-from crawlframe.robots.token import product_token, user_agent_of
 from crawlframe.spider.settings import SpiderSettings
 
 WATCH_EVERY = 1.0  # seconds between two looks for files that were forgotten

@@ -13,8 +13,7 @@ from crawlframe.base.urls import host_of
 from crawlframe.conf import Settings
 from crawlframe.errors import BadUrl, PrivateAddress, ProxyFailed
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.journey.context import FetchContext
-from crawlframe.fetch.journey.send_time import SendTime
+from crawlframe.fetch.journey.context import FetchContext, SendTime
 from crawlframe.frontier.client.records import ANSWERED, NO_SIGNAL, REFUSED, UNREACHABLE, Signal
 from crawlframe.node.worker.robots.store import RobotsStore
 from crawlframe.node.worker.verdict.signals import NO_MEASURE, REFUSING
@@ -23,10 +22,9 @@ from crawlframe.request.record import Errand
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.robots import tdmrep
-from crawlframe.robots.judge import judge
-from crawlframe.robots.reading import MAX_FILE, PATH, Fetched, RobotsMoved, ask
+from crawlframe.robots.reading import MAX_FILE, PATH, Fetched, RobotsMoved, ask, judge
+from crawlframe.robots.rules import product_token
 from crawlframe.robots.state import SILENT, RobotsState
-from crawlframe.robots.token import product_token
 from crawlframe.run.ledger import RobotsTurn
 from crawlframe.spider.settings import SpiderSettings
 

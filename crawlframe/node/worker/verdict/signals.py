@@ -39,7 +39,7 @@ from crawlframe.errors import (
     TlsError,
     TooManyRedirects,
 )
-from crawlframe.fetch.journey.send_time import SendTime
+from crawlframe.fetch.journey.context import SendTime
 from crawlframe.fetch.journey.trail import Challenged, Redirected
 from crawlframe.frontier.client.records import (
     ANSWERED,
