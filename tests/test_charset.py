@@ -7,7 +7,6 @@ from collections import Counter
 import pytest
 from multidict import CIMultiDict
 
-from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.charsets import detection
 from crawlframe.charsets.content_type import content_type_of
 from crawlframe.charsets.detection import encoding_of_domain, encoding_of_language
@@ -175,29 +174,6 @@ def test_other_scripts_are_recognised(encoding: str, text: str) -> None:
     assert page(text.encode(encoding)).text == text
 
 
-class Host(str):
-    """A name whose hash is asked for while another thread adds a host."""
-
-    other = False
-
-    def __hash__(self) -> int:
-        if Host.other:
-            Host.other = False
-            detection.hosts.add("other.com", "cp1252")
-        return str.__hash__(self)
-
-
-def test_threads_may_forget_hosts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(detection.hosts, "_found", BoundedDict(2))
-    for name in ("a.com", "b.com"):
-        detection.hosts.add(Host(name), "cp1252")
-    Host.other = True
-    detection.hosts.add("c.com", "cp1252")
-    Host.other = False
-    assert detection.hosts.get("a.com") is None
-    assert detection.hosts.get("c.com") == "cp1252"
-
-
 @pytest.mark.parametrize(
     ("url", "head", "name"),
     [
@@ -250,13 +226,6 @@ def test_pages_that_say_little_are_as_the_others_of_their_host() -> None:
     # Pages that disagree say nothing of others.
     assert page(prose.OTHERS["el"].encode("cp1253"), "http://a.com/5").encoding == "cp1253"
     assert page(little, "http://a.com/6").encoding == "cp1252"
-
-
-def test_only_so_many_hosts_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(detection.hosts, "_found", BoundedDict(3))
-    for number in range(10):
-        detection.hosts.add(f"{number}.com", "cp1251")
-    assert [detection.hosts.get(f"{n}.com") for n in range(5, 10)] == [None, None, *["cp1251"] * 3]
 
 
 def test_only_a_part_of_a_page_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,24 +99,8 @@ _BY_LANGUAGE = {name: label for label, names in _LANGUAGES.items() for name in n
 _BY_DOMAIN = {name: label for label, names in _DOMAINS.items() for name in names.split()}
 
 
-class _Hosts:
-    """The encoding found in the pages of each host in this process, while they agree."""
-
-    def __init__(self) -> None:
-        self._found: BoundedDict[str, str | None] = BoundedDict(_HOSTS)  # None: they disagree
-
-    def get(self, host: str) -> str | None:
-        return self._found.get(host)
-
-    def add(self, host: str, encoding: str) -> None:
-        if host:
-            self._found[host] = encoding if self._found.get(host, encoding) == encoding else None
-
-    def clear(self) -> None:
-        self._found.clear()
-
-
-hosts = _Hosts()
+# The encoding found in the pages of each host in this process; None: they disagree.
+hosts: BoundedDict[str, str | None] = BoundedDict(_HOSTS)
 
 
 def undeclared(body: bytes, kind: str, url: str) -> str:
@@ -142,16 +126,21 @@ def _by_bytes_or_place(sample: bytes, head: bytes, host: str) -> str:
     if letters and known is not None and letters < _LETTERS and _is_alike(digest, known, guess):
         return known
     if letters:
-        hosts.add(host, guess)
+        _remember(host, guess)
         return guess
     label = encoding_of_language(_language(head))
     if label is not None:
         usual = _kin(_codec(label), of_kin)
-        hosts.add(host, usual)
+        _remember(host, usual)
         return usual
     if known is not None and _fits(digest, known):
         return known
     return _kin(_codec(encoding_of_domain(domain)), of_kin)
+
+
+def _remember(host: str, encoding: str) -> None:
+    if host:
+        hosts[host] = encoding if hosts.get(host, encoding) == encoding else None
 
 
 def _language(head: bytes) -> str:

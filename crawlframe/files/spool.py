@@ -20,9 +20,8 @@ UNUSED_SECONDS = 60.0  # seconds after which a file without use or lock is delet
 
 
 class Partial:
-    """The beginning of a file, open for writing at its end, and locked. ``offset`` is its size when
-    it was opened. ``validator`` identifies the content that it is the beginning of, "" if nothing
-    does. Raises OSError."""
+    """The beginning of a file, open for writing at its end, and locked. ``validator`` identifies
+    the content that it is the beginning of, "" if nothing does. Raises OSError."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self.path = path

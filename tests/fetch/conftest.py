@@ -219,3 +219,9 @@ class Client:
 @pytest.fixture(params=[CurlDownloader, RequestsDownloader], ids=["curl", "requests"])
 def client(request: pytest.FixtureRequest) -> Client:
     return Client(request.param)
+
+
+@pytest.fixture
+def curl() -> Client:
+    """For facts that hold for all downloaders alike."""
+    return Client(CurlDownloader)

@@ -14,7 +14,7 @@ from typing import Any
 import pycurl
 import pytest
 
-from crawlframe.errors import BadEncoding, BodyTooLarge, ConnectionLost, FetchTimeout
+from crawlframe.errors import BodyTooLarge, ConnectionLost, FetchTimeout
 from crawlframe.fetch.curl import downloader as curl
 from crawlframe.fetch.curl.downloader import CurlDownloader
 from crawlframe.fetch.journey.context import FetchLimits
@@ -26,27 +26,6 @@ from .conftest import CERTIFICATE, Client, Exchange, Site
 @pytest.fixture
 def client() -> Client:
     return Client(CurlDownloader)
-
-
-def test_interim_answers_are_passed_over(client: Client, site: Site) -> None:
-    early = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\nX-Early: 1\r\n\r\n"
-    site.raw("/", early * 2 + b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", keep=True)
-    response = client.fetch(f"{site.url}/")
-    assert (response.status, response.body) == (200, b"ok")
-    assert [*response.headers] == ["Content-Length"]
-
-
-def test_trailers_are_no_headers(client: Client, site: Site) -> None:
-    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-    site.raw("/", head + b"2\r\nok\r\n0\r\nX-End: yes\r\n\r\n", keep=True)
-    response = client.fetch(f"{site.url}/")
-    assert (response.body, [*response.headers]) == (b"ok", ["Transfer-Encoding"])
-
-
-def test_transfer_coding_that_was_not_asked_for(client: Client, site: Site) -> None:
-    site.raw("/", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n")
-    with pytest.raises(BadEncoding):
-        client.fetch(f"{site.url}/")
 
 
 def test_headers_of_one_fetch_do_not_stick_to_the_next(client: Client, site: Site) -> None:

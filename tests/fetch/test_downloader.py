@@ -14,14 +14,11 @@ from crawlframe.conf import Settings
 from crawlframe.errors import (
     BadHeader,
     BadRedirect,
-    BodyTooLarge,
     ConnectionLost,
-    FetchTimeout,
-    TooManyRedirects,
 )
 from crawlframe.fetch.body.decoding import ACCEPTED
-from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.journey.context import FetchContext
+from crawlframe.fetch.downloader import Downloader, limits_of
+from crawlframe.fetch.journey.context import FetchContext, FetchLimits
 from crawlframe.fetch.journey.cookies import TaskCookies
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
@@ -130,31 +127,24 @@ def test_which_downloader(site: Site, of_request: Any, of_spider: str, used: str
     assert site.seen[0].header("X-Session") == ("author" if used == "requests" else None)
 
 
-def answer_beyond_limits(site: Site) -> None:
-    """``/slow`` never ends, ``/big`` has 100 bytes, ``/loop`` redirects to itself."""
-
-    @site.on("/slow")
-    async def slow(exchange: Exchange) -> None:
-        await exchange.send(b"HTTP/1.1 200 OK\r\n")
-        await asyncio.sleep(60)
-
-    site.answer("/big", b"x" * 100)
-    site.answer("/loop", status=302, headers={"Location": "/loop"})
-
-
-@pytest.mark.parametrize("downloader", ["curl", "requests"])
-def test_limits_of_the_spider(site: Site, downloader: str) -> None:
-    answer_beyond_limits(site)
-    with pytest.raises(FetchTimeout):
-        fetch(f"{site.url}/slow", SpiderSettings(timeout=0.2, downloader=downloader))
-    with pytest.raises(BodyTooLarge):
-        fetch(f"{site.url}/big", SpiderSettings(max_body=99, downloader=downloader))
-    with pytest.raises(TooManyRedirects, match="more than 2"):
-        fetch(f"{site.url}/loop", SpiderSettings(max_redirects=2, downloader=downloader))
-    site.seen.clear()
-    with pytest.raises(TooManyRedirects, match="more than 0"):
-        fetch(f"{site.url}/loop", SpiderSettings(max_redirects=0, downloader=downloader))
-    assert len(site.seen) == 1
+@pytest.mark.parametrize(
+    ("settings", "options", "limits"),
+    [
+        ({}, {}, {}),
+        ({"timeout": 0.2}, {}, {"timeout": 0.2}),
+        ({"max_body": 99, "max_redirects": 0}, {}, {"max_body": 99, "max_redirects": 0}),
+        ({"timeout": 40.0}, {"timeout": 0.2}, {"timeout": 0.2}),
+        ({"max_body": 10}, {"max_body": 100}, {"max_body": 100}),
+        ({"max_redirects": 1}, {"redirects": 3}, {"max_redirects": 3}),
+        ({}, {"redirects": 0}, {"max_redirects": 0, "follow": False}),
+        ({"file_timeout": 9.0}, {"save": True, "max_body": 100}, {"timeout": 9.0}),
+    ],
+)  # fmt: skip
+def test_limits_of_spider_and_request(
+    settings: dict[str, Any], options: dict[str, Any], limits: dict[str, Any]
+) -> None:
+    request = Request("http://h/", **options)
+    assert limits_of(request, SpiderSettings(**settings)) == FetchLimits(**limits)
 
 
 @pytest.mark.parametrize("downloader", ["curl", "requests"])
@@ -169,32 +159,6 @@ def test_jar_and_hosts_are_passed_on(site: Site, downloader: str) -> None:
 
 
 # -- options of one request -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("downloader", ["curl", "requests"])
-def test_limits_of_a_request(site: Site, downloader: str) -> None:
-    answer_beyond_limits(site)
-    settings = SpiderSettings(timeout=40, max_body=10, max_redirects=1, downloader=downloader)
-    with pytest.raises(FetchTimeout, match=r"within 0\.2 s"):
-        fetch(Request(f"{site.url}/slow", timeout=0.2), settings)
-    assert len(fetch(Request(f"{site.url}/big", max_body=100), settings).body) == 100
-    with pytest.raises(BodyTooLarge, match="99 bytes"):
-        fetch(Request(f"{site.url}/big", max_body=99), settings)
-    with pytest.raises(TooManyRedirects, match="more than 3"):
-        fetch(Request(f"{site.url}/loop", redirects=3), settings)
-
-
-@pytest.mark.parametrize("downloader", ["curl", "requests"])
-def test_a_redirect_that_is_not_followed_is_the_response(site: Site, downloader: str) -> None:
-    headers = {"Location": "/next", "Set-Cookie": "a=1"}
-    site.answer("/", b"moved", status=302, headers=headers)
-    jar = TaskCookies()
-    request = Request(f"{site.url}/", redirects=0)
-    response = fetch(request, SpiderSettings(downloader=downloader), FetchContext(jar=jar))
-    assert (response.status, response.body, response.redirects) == (302, b"moved", ())
-    assert response.headers["Location"] == "/next"
-    assert jar.header_for(f"{site.url}/") == "a=1"
-    assert [exchange.target for exchange in site.seen] == ["/"]
 
 
 @pytest.mark.parametrize("downloader", ["curl", "requests"])
@@ -239,15 +203,6 @@ ODD_HEAD = (
 )
 
 
-@pytest.mark.parametrize("downloader", ["curl", "requests"])
-def test_header_line_without_a_colon(site: Site, downloader: str) -> None:
-    site.raw("/", ODD_HEAD + b"page", keep=True)
-    response = fetch(f"{site.url}/", SpiderSettings(downloader=downloader))
-    assert (response.status, response.body) == (200, b"page")
-    assert dict(response.headers) == {"X-First": "1", "X-Last": "2", "Content-Length": "4"}
-    assert len(site.seen) == (2 if downloader == "curl" else 1)
-
-
 def test_hosts_with_such_headers_are_remembered(site: Site) -> None:
     """A POST must not be sent twice; the next one to the host takes the right path from the
     start."""
@@ -285,8 +240,7 @@ def test_redirect_with_such_a_header(site: Site) -> None:
 # -- memory ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("coding", ["", "gzip"])
-@pytest.mark.parametrize("kind", ["curl", "requests"])
+@pytest.mark.parametrize(("kind", "coding"), [("curl", ""), ("curl", "gzip"), ("requests", "")])
 def test_bodies_together_stay_within_the_limit(site: Site, kind: str, coding: str) -> None:
     """Until their callbacks are over; their time-outs are suspended while they wait."""
     size = 6 * MEGABYTE

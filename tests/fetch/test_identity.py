@@ -31,13 +31,8 @@ KEY = read(make(), 0)
 NONCE = re.compile(r'nonce="([^"]+)"')
 
 
-@pytest.fixture(params=["curl", "requests"])
-def client(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 def fetch(
-    identity: Identity | None, client: str, *requests: Request, at_once: bool = False
+    identity: Identity | None, *requests: Request, client: str = "curl", at_once: bool = False
 ) -> list[Response]:
     async def main() -> list[Response]:
         downloader = Downloader(SETTINGS, identity)
@@ -65,11 +60,13 @@ def signing() -> Identity:
     return identity
 
 
+@pytest.mark.parametrize("client", ["curl", "requests"])
 def test_every_transfer_is_signed_for_its_host(site: Site, client: str) -> None:
     site.answer("/", status=302, headers={"Location": "/second"})
     site.answer("/second", status=307, headers={"Location": f"{site.url}/third"})
     site.answer("/third", b"there")
-    fetch(signing(), client, Request(f"{site.url}/"), Request(f"{site.url}/third", method="POST"))
+    asked = Request(f"{site.url}/"), Request(f"{site.url}/third", method="POST")
+    fetch(signing(), *asked, client=client)
     assert len(site.seen) == 4
     nonces = set()
     for seen in site.seen:
@@ -80,7 +77,7 @@ def test_every_transfer_is_signed_for_its_host(site: Site, client: str) -> None:
     assert len(nonces) == 4
 
 
-def test_the_signature_is_that_of_the_host_that_is_asked(site: Site, client: str) -> None:
+def test_the_signature_is_that_of_the_host_that_is_asked(site: Site) -> None:
     """A target on another host is signed for that one."""
     site.answer("/", b"here")
     seen = []
@@ -95,15 +92,15 @@ def test_the_signature_is_that_of_the_host_that_is_asked(site: Site, client: str
     identity.load(Papers((KEY,)))
     port = site.url.rpartition(":")[2]
     site.answer("/away", status=302, headers={"Location": f"http://localhost:{port}/"})
-    fetch(identity, client, Request(f"{site.url}/away"))
+    fetch(identity, Request(f"{site.url}/away"))
     assert [host for host, _ in seen] == [f"127.0.0.1:{port}", f"localhost:{port}"]
     assert [exchange.header("Signature") for exchange in site.seen] == [s[1] for _, s in seen]
 
 
-def test_without_an_identity_nothing_is_added(site: Site, client: str) -> None:
+def test_without_an_identity_nothing_is_added(site: Site) -> None:
     site.answer("/")
     for identity in (None, Identity()):
-        fetch(identity, client, Request(f"{site.url}/"))
+        fetch(identity, Request(f"{site.url}/"))
         assert not any("signature" in name.lower() for name, _ in site.seen[-1].headers)
         assert site.seen[-1].header("Authorization") is None
 
@@ -115,11 +112,9 @@ def test_without_an_identity_nothing_is_added(site: Site, client: str) -> None:
         ("bearer", "", f"Bearer {SECRET}"),
     ],
 )
-def test_the_host_gets_its_credentials(
-    site: Site, client: str, scheme: str, user: str, expected: str
-) -> None:
+def test_the_host_gets_its_credentials(site: Site, scheme: str, user: str, expected: str) -> None:
     site.answer("/", b"private")
-    (response,) = fetch(login(site, scheme, user), client, Request(f"{site.url}/"))
+    (response,) = fetch(login(site, scheme, user), Request(f"{site.url}/"))
     assert site.seen[0].header("Authorization") == expected
     assert SECRET not in repr(
         vars(response.request) if hasattr(response.request, "__dict__") else ""
@@ -127,19 +122,19 @@ def test_the_host_gets_its_credentials(
     assert "Authorization" not in response.request.headers
 
 
-def test_no_other_host_gets_them(site: Site, client: str) -> None:
+def test_no_other_host_gets_them(site: Site) -> None:
     port = site.url.rpartition(":")[2]
     site.answer("/", status=302, headers={"Location": f"http://localhost:{port}/there"})
     site.answer("/there", b"x")
-    fetch(login(site, "basic"), client, Request(f"{site.url}/"))
+    fetch(login(site, "basic"), Request(f"{site.url}/"))
     assert [bool(seen.header("Authorization")) for seen in site.seen] == [True, False]
-    fetch(login(site, "bearer", "", url="http://localhost:1"), client, Request(f"{site.url}/"))
+    fetch(login(site, "bearer", "", url="http://localhost:1"), Request(f"{site.url}/"))
     assert not site.seen[-2].header("Authorization")
 
 
-def test_they_are_not_sent_unencrypted_unless_that_is_allowed(site: Site, client: str) -> None:
+def test_they_are_not_sent_unencrypted_unless_that_is_allowed(site: Site) -> None:
     site.answer("/")
-    fetch(login(site, "basic", http=False), client, Request(f"{site.url}/"))
+    fetch(login(site, "basic", http=False), Request(f"{site.url}/"))
     assert site.seen[0].header("Authorization") is None
 
 
@@ -181,66 +176,60 @@ def protect(site: Site, algorithm: str = "SHA-256", uses: int = 1000) -> list[st
 
 
 @pytest.mark.parametrize("algorithm", ["MD5", "SHA-256", "SHA-512-256", "MD5-sess"])
-def test_a_digest_costs_one_further_request_per_nonce(
-    site: Site, client: str, algorithm: str
-) -> None:
+def test_a_digest_costs_one_further_request_per_nonce(site: Site, algorithm: str) -> None:
     refused = protect(site, algorithm)
     private = Request(f"{site.url}/private?a=1&b|c=%c3%A4%7e")
-    responses = fetch(login(site, "digest"), client, *[private] * 3)
+    responses = fetch(login(site, "digest"), *[private] * 3)
     assert [one.status for one in responses] == [200, 200, 200]
     assert refused == [""]
     assert len(site.seen) == 4
 
 
-def test_a_nonce_that_is_used_up_is_replaced(site: Site, client: str) -> None:
+def test_a_nonce_that_is_used_up_is_replaced(site: Site) -> None:
     refused = protect(site, uses=2)
-    responses = fetch(login(site, "digest"), client, *[Request(f"{site.url}/private")] * 5)
+    responses = fetch(login(site, "digest"), *[Request(f"{site.url}/private")] * 5)
     assert {one.status for one in responses} == {200}
     assert len(refused) == 3
 
 
-def test_a_body_is_sent_again_with_the_digest(site: Site, client: str) -> None:
+def test_a_body_is_sent_again_with_the_digest(site: Site) -> None:
     protect(site)
     post = Request(f"{site.url}/private", method="POST", body=b"body")
-    (response,) = fetch(login(site, "digest"), client, post)
+    (response,) = fetch(login(site, "digest"), post)
     assert response.status == 200
     assert [seen.body for seen in site.seen] == [b"body", b"body"]
 
 
-def test_a_wrong_secret_is_tried_once(site: Site, client: str) -> None:
+def test_a_wrong_secret_is_tried_once(site: Site) -> None:
     protect(site)
-    (response,) = fetch(login(site, "digest", "bob"), client, Request(f"{site.url}/private"))
+    (response,) = fetch(login(site, "digest", "bob"), Request(f"{site.url}/private"))
     assert response.status == 401
     assert len(site.seen) == 2
 
 
-def test_a_host_without_credentials_gets_no_answer_to_its_challenge(
-    site: Site, client: str
-) -> None:
+def test_a_host_without_credentials_gets_no_answer_to_its_challenge(site: Site) -> None:
     protect(site)
     identity = login(site, "digest", url="http://other.example")
-    (response,) = fetch(identity, client, Request(f"{site.url}/private"))
+    (response,) = fetch(identity, Request(f"{site.url}/private"))
     assert response.status == 401
     assert len(site.seen) == 1
 
 
-def test_errors_do_not_show_them(site: Site, client: str) -> None:
+def test_errors_do_not_show_them(site: Site) -> None:
     site.raw("/", b"garbage\r\n\r\n")
     for scheme, user in (("basic", "ann"), ("bearer", "")):
         with pytest.raises(FetchError) as failed:
-            fetch(login(site, scheme, user), client, Request(f"{site.url}/"))
+            fetch(login(site, scheme, user), Request(f"{site.url}/"))
         assert SECRET not in repr(failed.value)
         assert "YW5uOk1BUktFRC1zM2NyZXQ" not in repr(failed.value)
 
 
 @pytest.mark.parametrize("scheme", ["basic", "bearer"])
-def test_recorded_headers_have_what_was_sent_without_the_login(
-    site: Site, client: str, scheme: str
-) -> None:
+def test_recorded_headers_have_what_was_sent_without_the_login(site: Site, scheme: str) -> None:
     identity = login(site, scheme, "" if scheme == "bearer" else "ann")
     site.answer("/a", status=403, headers={"X-Echo": SECRET})
     request = Request(f"{site.url}/a", headers={"X-Mine": "yes"}, cookies={"sid": "4711"})
-    (response,) = fetch(identity, client, request)
+    (response,) = fetch(identity, request)
     recorded = exchange_of(response, {})
     assert recorded is not None
     sent = dict(recorded["sent"])

@@ -132,6 +132,7 @@ REFUSED: dict[str, tuple[bytes, Refusal]] = {
         (BadResponse, BadEncoding),
     ),
     "a negative chunk": (CHUNKED + b"-3\r\nodd\r\n0\r\n\r\n", (BadResponse, ConnectionLost)),
+    "a word for a chunk": (CHUNKED + b"zzz\r\nodd\r\n", BadResponse),
     "a chunk that is longer": (CHUNKED + b"3\r\noddX\r\n0\r\n\r\n", BadResponse),
     "101": (b"HTTP/1.1 101 S\r\nUpgrade: x\r\n\r\n" + page(), (BadResponse, FetchTimeout)),
     "0.9": (b"<p>no status line</p>", BadResponse),

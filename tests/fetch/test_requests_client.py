@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from typing import Any
 
 import pytest
@@ -188,23 +187,6 @@ def test_a_proxy_that_the_author_names_may_be_anywhere(client: Client, site: Sit
         return body
 
     assert client.run(job, allow=()) == b"by proxy"
-
-
-def test_the_next_address_of_a_host_is_tried(
-    client: Client, site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Addresses that are not allowed are left out, those where nothing answers are skipped."""
-    site.answer("/", b"here")
-    port = int(site.url.rpartition(":")[2])
-    found = ["10.0.0.1", "127.0.0.9", "127.0.0.1"]
-
-    def getaddrinfo(host: str, *rest: Any) -> Any:
-        addresses = found if host == "many.example" else [host]
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (a, port)) for a in addresses]
-
-    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    assert client.fetch(f"http://many.example:{port}/").body == b"here"
-    assert site.seen[0].header("Host") == f"many.example:{port}"
 
 
 def test_session_cookies_do_not_make_the_header_too_long(client: Client, site: Site) -> None:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from crawlframe.errors import FetchError, PrivateAddress
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.journey.context import FetchContext
 from crawlframe.request.request import Request
 from crawlframe.spider.setting_tables import BrowserSettings
+from crawlframe.spider.settings import SpiderSettings
 
-from .conftest import Browser, Host, Site, html
+from .conftest import Browser, Host, Site, html, of_task
 from .names import HERE, THERE
 
 RESOLVER = "tests.browser.rendering.names:resolve"
@@ -202,14 +207,12 @@ DIRECT = ["{t}", "2130706434", "0x7f000002", "0177.0.0.2", "127.2", "[::ffff:7f0
           "[::7f00:2]", "[64:ff9b::7f00:2]", "private.test", "%31%32%37.0.0.2"]  # fmt: skip
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.parametrize("place", DIRECT)
-def test_a_forbidden_address_is_not_asked(
-    hosts: list[Host], forbidden: Forbidden, scheme: str, place: str
-) -> None:
-    url = f"{scheme}://{place.format(t=THERE)}:{forbidden.port}/"
-    with pytest.raises(PrivateAddress):
-        Browser(hosts[0]).fetch(Request(url, downloader="browser"))
+def test_a_forbidden_address_is_not_asked(hosts: list[Host], forbidden: Forbidden) -> None:
+    strict = Browser(hosts[0])
+    for scheme, place in product(("http", "https"), DIRECT):
+        url = f"{scheme}://{place.format(t=THERE)}:{forbidden.port}/"
+        with pytest.raises(PrivateAddress):
+            strict.fetch(Request(url, downloader="browser"))
     assert forbidden.seen == []
 
 
@@ -228,12 +231,21 @@ LEADING = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("way", LEADING)
-def test_where_a_page_leads(hosts: list[Host], site: Site, forbidden: Forbidden, way: str) -> None:
-    html(site, "/", LEADING[way].replace("{}", f"http://{THERE}:{forbidden.port}/x"))
-    with suppress(FetchError):
-        response = Browser(hosts[0]).fetch(f"{site.url}/", {"browser": BrowserSettings(settle=1.0)})
-        assert "root:" not in response.html
+def test_where_a_page_leads(hosts: list[Host], site: Site, forbidden: Forbidden) -> None:
+    settings = SpiderSettings(browser=BrowserSettings(settle=1.0), timeout=30.0, robots=False)
+
+    async def lead(downloader: Downloader, number: int, text: str) -> None:
+        target = f"http://{THERE}:{forbidden.port}/{number}"
+        html(site, f"/{number}", text.replace("{}", target))
+        request = Request(f"{site.url}/{number}", downloader="browser")
+        with suppress(FetchError):
+            context = FetchContext(spider=of_task(number))
+            assert b"root:" not in (await downloader.fetch(request, settings, context)).body
+
+    async def job(downloader: Downloader) -> None:
+        await asyncio.gather(*(lead(downloader, *one) for one in enumerate(LEADING.values())))
+
+    Browser(hosts[0]).run(job)
     assert forbidden.seen == []
 
 

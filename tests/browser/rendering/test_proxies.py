@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from crawlframe.base.secret import Secret
-from crawlframe.errors import PrivateAddress, ProxyAuth, ProxyFailed, ProxyUnreaching
+from crawlframe.errors import PrivateAddress, ProxyAuth
 from crawlframe.proxies.proxy import ChosenProxy, fixed_proxy
 from crawlframe.proxies.selector import check_address
 from tests.proxy_server import ProxyServer, running
@@ -62,26 +62,12 @@ def test_two_proxies_share_no_cookies(browser: Browser, site: Site, start: Start
     assert not browser.fetch(f"{site.url}/", proxy=of_pool(second)).css("title::text").get()
 
 
-def test_a_proxy_that_is_not_there(browser: Browser, site: Site, start: Start) -> None:
-    html(site, "/", "page")
-    gone = ChosenProxy(7, "http", "127.0.0.1", 1, "user", Secret("a-secret"))
-    with pytest.raises(ProxyFailed) as caught:
-        browser.fetch(f"{site.url}/", proxy=gone)
-    assert not isinstance(caught.value, ProxyUnreaching)
-    assert "a-secret" not in str(caught.value)
-
-
 @pytest.mark.parametrize("scheme", ["http", "socks5"])
 def test_wrong_credentials(browser: Browser, site: Site, start: Start, scheme: str) -> None:
     html(site, "/", "page")
     with pytest.raises(ProxyAuth) as caught:
         browser.fetch(f"{site.url}/", proxy=of_pool(start(scheme, LOGIN), password="wrong-one"))
     assert "wrong-one" not in str(caught.value)
-
-
-def test_a_tunnel_that_is_refused(browser: Browser, site: Site, start: Start) -> None:
-    with pytest.raises(ProxyUnreaching):
-        browser.fetch(f"{site.tls_url}/", proxy=of_pool(start(refusal=403)))
 
 
 def test_a_spiders_own_proxy_must_be_public(

@@ -19,7 +19,6 @@ from crawlframe.errors import (
     DownloadRefused,
     FetchError,
     FetchTimeout,
-    PrivateAddress,
     RobotsForbidden,
     TlsError,
     TooManyRedirects,
@@ -280,12 +279,6 @@ def test_failures_of_the_network_have_their_names(browser: Browser, site: Site) 
     fails(browser, TlsError, f"{site.tls_url}/")
     site.raw("/cut", b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 99\r\n\r\n<p>")
     fails(browser, ConnectionLost, f"{site.url}/cut")
-
-
-@pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.parametrize("place", ["10.0.0.1", "[::1]", "169.254.169.254", "[::ffff:a00:1]"])
-def test_private_addresses_are_refused(browser: Browser, scheme: str, place: str) -> None:
-    assert "CRAWLFRAME_ALLOW_PRIVATE" in fails(browser, PrivateAddress, f"{scheme}://{place}/")
 
 
 def test_downloads_are_refused(browser: Browser, site: Site) -> None:
