@@ -11,8 +11,15 @@ import ssl
 import struct
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from crawlframe.base.secret import Secret
+from crawlframe.proxies.proxy import ChosenProxy
+from crawlframe.proxies.selector import check_address
 
 SOCKS_REFUSED, SOCKS_FAILED = 5, 1
 
@@ -228,3 +235,26 @@ def running(*proxies: ProxyServer) -> Iterator[None]:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(30)
         loop.close()
+
+
+Start = Callable[..., ProxyServer]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts proxies that run until the test ends."""
+    with contextlib.ExitStack() as stack:
+
+        def begin(scheme: str = "http", login: str = "", **fields: Any) -> ProxyServer:
+            proxy = ProxyServer(scheme, login, **fields)
+            stack.enter_context(running(proxy))
+            return proxy
+
+        yield begin
+
+
+def of_pool(proxy: ProxyServer, scheme: str = "", password: str = "") -> ChosenProxy:
+    """The proxy as one of the pool, with its login or another password."""
+    user, _, own = proxy.login.partition(":")
+    address = check_address(f"{scheme or proxy.scheme}://127.0.0.1:{proxy.port}")
+    return ChosenProxy(7, *address, user, Secret(password or own))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,11 +17,12 @@ from urllib.parse import unquote_plus
 import orjson
 import requests
 from requests.adapters import HTTPAdapter
+from urllib3.util.connection import allowed_gai_family
 
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError, PrivateAddress
 from crawlframe.fetch.names.address_guard import AddressGuard
-from crawlframe.fetch.requests.checked_adapter import CheckedAdapter, resolve_by_system
+from crawlframe.fetch.requests.checked_adapter import CheckedAdapter
 from crawlservice.alerts.kinds import BadRule
 from crawlservice.models import Severity
 from crawlservice.security.masking import scrubbed
@@ -134,7 +136,7 @@ class _KeepingAdapter(CheckedAdapter):
 def _guarded(node: Settings) -> Iterator[_Answers]:
     """All sessions of requests that this thread makes meanwhile connect as ours do."""
     guard = AddressGuard(node.allow_private + node.webhook_private)
-    adapter = _KeepingAdapter(guard, 1, resolve_by_system)
+    adapter = _KeepingAdapter(guard, 1, _resolve_by_system)
     _answers.adapter, _answers.last, _answers.problem = adapter, None, ""
     try:
         yield _answers
@@ -204,3 +206,9 @@ def _refusal(response: requests.Response | None) -> str:
         return ""
     refused = isinstance(content, dict) and any(content.get(name) for name in CODES)
     return _answer(response) if refused else ""
+
+
+def _resolve_by_system(host: str) -> list[str]:
+    """The addresses of a host, in the order of the system. Raises OSError."""
+    found = socket.getaddrinfo(host.strip("[]"), None, allowed_gai_family(), socket.SOCK_STREAM)
+    return [*dict.fromkeys(str(place[0]) for *_, place in found)]

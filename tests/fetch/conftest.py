@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 import uvloop
 
+from crawlframe.conf import Network
 from crawlframe.fetch.curl.downloader import CurlDownloader
 from crawlframe.fetch.journey.context import FetchContext, FetchLimits
 from crawlframe.fetch.journey.journey import Journey
+from crawlframe.fetch.names.resolver import Names
 from crawlframe.fetch.requests.downloader import RequestsDownloader as Bare
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
@@ -28,6 +30,11 @@ LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
 
 class RequestsDownloader(Bare):
     """A downloader with whole fetches, as CurlDownloader has them."""
+
+    def __init__(
+        self, allow: tuple[Network, ...] = (), concurrency: int = 64, names: Names | None = None
+    ) -> None:
+        super().__init__(allow, concurrency, names or Names())
 
     async def fetch(
         self,

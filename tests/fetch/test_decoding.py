@@ -1,4 +1,4 @@
-"""Content codings; how the downloaders use them is in test_contract.py."""
+"""Content codings; that downloaders leave them alone is in their contract."""
 
 from __future__ import annotations
 

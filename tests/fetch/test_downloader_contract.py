@@ -53,7 +53,7 @@ class TestCurl(DownloaderContract):
 
 class TestRequests(DownloaderContract):
     def open(self, allow: tuple[Network, ...], concurrency: int) -> Opened:
-        made = RequestsDownloader(allow, concurrency)
+        made = RequestsDownloader(allow, concurrency, Names())
         return Opened(made.transfer, made.close, ("http", "https"))
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import ipaddress
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from crawlframe.fetch.browser.trackers import is_tracker
 from crawlframe.fetch.names.address_guard import AddressGuard
 from crawlframe.fetch.names.resolver import Names
 from crawlframe.proxies.proxy import FIXED, ChosenProxy
+from tests.proxy_server import ProxyServer, running
 
 from .conftest import Exchange, Site
 
@@ -169,92 +169,15 @@ def test_hosts_below_a_tracker_are_trackers() -> None:
 # -- through the proxy of a request ------------------------------------------------------------
 
 
-class Upstreams:
-    """A proxy for HTTP and SOCKS5, with a name and a password. ``seen`` are the places it was
-    asked for."""
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-        self.port = 0
-
-    async def start(self) -> asyncio.Server:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = server.sockets[0].getsockname()[1]
-        return server
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.closing(writer), contextlib.suppress(asyncio.CancelledError):
-            first = await reader.readexactly(1)
-            place = await (self._socks if first == b"\5" else self._http)(reader, writer, first)
-            if not place:
-                return
-            self.seen.append(place)
-            port = int(place.rpartition(":")[2])
-            far = await asyncio.open_connection("127.0.0.1", port)  # whatever the name is
-            ways = [self._copy(reader, far[1]), self._copy(far[0], writer)]
-            with contextlib.closing(far[1]):
-                await asyncio.gather(*ways, return_exceptions=True)
-
-    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(65536):
-            writer.write(data)
-        writer.close()
-
-    async def _http(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes
-    ) -> str:
-        head = (first + await reader.readuntil(b"\r\n\r\n")).decode()
-        secret = base64.b64encode(b"me:secret").decode()
-        if f"Proxy-Authorization: Basic {secret}" not in head:
-            writer.write(b"HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n")
-            return ""
-        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
-        return head.split(" ")[1]
-
-    async def _socks(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes
-    ) -> str:
-        assert await reader.readexactly(2) == b"\1\2"
-        writer.write(b"\5\2")
-        expected = b"\1\2me\6secret"
-        good = await reader.readexactly(len(expected)) == expected
-        writer.write(b"\1\0" if good else b"\1\1")
-        if not good:
-            return ""
-        head = await reader.readexactly(4)
-        if head[3] == 1:
-            host = ".".join(map(str, await reader.readexactly(4)))
-        else:
-            host = (await reader.readexactly((await reader.readexactly(1))[0])).decode()
-        port = int.from_bytes(await reader.readexactly(2))
-        writer.write(b"\5\0\0\1\0\0\0\0\0\0")
-        return f"{host}:{port}"
-
-
 def through(
-    job: Callable[[ForwardProxy, Streams], Coroutine[Any, Any, None]], scheme: str, password: str
+    job: Callable[[ForwardProxy, Streams], Awaitable[Any]], scheme: str, password: str
 ) -> list[str]:
-    """Runs a job with such a proxy. Returns the places it was asked for."""
-    seen: list[str] = []
-
-    async def main() -> None:
-        upstreams = Upstreams()
-        server = await upstreams.start()
-        resolver = Names(names)
-        upstream = ChosenProxy(FIXED, scheme, "127.0.0.1", upstreams.port, "me", Secret(password))
-        proxy = ForwardProxy(resolver, AddressGuard(HERE), upstream)
-        await proxy.start()
-        streams = await asyncio.open_connection("127.0.0.1", proxy.port)
-        async with asyncio.timeout(30):
-            await job(proxy, streams)
-        streams[1].close()
-        await proxy.close()
-        await resolver.close()
-        server.close()
-        seen.extend(upstreams.seen)
-
-    asyncio.run(main())
-    return seen
+    """Runs a job with a proxy behind. Returns the places it was asked for."""
+    server = ProxyServer(scheme.removesuffix("h"), "me:secret")
+    with running(server):
+        address = (scheme, "127.0.0.1", server.port)
+        run(job, upstream=ChosenProxy(FIXED, *address, "me", Secret(password)))
+    return [place for place in server.uses if place != "407"]
 
 
 @pytest.mark.parametrize("scheme", ["http", "socks5h"])

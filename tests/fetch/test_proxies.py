@@ -6,8 +6,8 @@ import ipaddress
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import pycurl
@@ -27,36 +27,18 @@ from crawlframe.errors import (
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.journey.context import FetchContext, SendTime
 from crawlframe.proxies.proxy import ChosenProxy
-from crawlframe.proxies.selector import check_address
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.spider.settings import SpiderSettings
-from tests.proxy_server import ProxyServer, running
+from tests.proxy_server import Start, of_pool, start
 
 from .conftest import CERTIFICATE, Site
+
+__all__ = ("start",)
 
 SECRET = "p:a ss@word"  # as awkward in URLs as can be
 LOGINS = ["", f"me:{SECRET}", "\u00fcser\u4f60:p\u00e4ss\u4f60"]
 ALLOWED = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
-Start = Callable[..., ProxyServer]
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    with ExitStack() as stack:
-
-        def begin(scheme: str = "http", login: str = "", **fields: Any) -> ProxyServer:
-            proxy = ProxyServer(scheme, login, **fields)
-            stack.enter_context(running(proxy))
-            return proxy
-
-        yield begin
-
-
-def of_pool(proxy: ProxyServer, scheme: str = "", password: str = "") -> ChosenProxy:
-    user, _, own = proxy.login.partition(":")
-    address = check_address(f"{scheme or proxy.scheme}://127.0.0.1:{proxy.port}")
-    return ChosenProxy(7, *address, user, Secret(password or own))
 
 
 def fetch(

@@ -41,9 +41,12 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(2000)
 RID = b"r" * 16
 
 
-@pytest.fixture(params=["curl", "requests"])
-def downloader(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+@pytest.fixture
+def downloader() -> str:
+    return "curl"
+
+
+BOTH = pytest.mark.parametrize("downloader", ["curl", "requests"])
 
 
 class Files:
@@ -114,6 +117,7 @@ def ranged(site: Site, path: str, body: bytes, breaks: int = 1, **fields: Any) -
     return asked
 
 
+@BOTH
 def test_a_body_becomes_a_file(files: Files, site: Site) -> None:
     site.answer("/a.png", PNG, headers={"Content-Type": "image/png"})
     response = files.fetch(f"{site.url}/a.png")
@@ -156,6 +160,7 @@ def test_errors_are_not_saved(files: Files, site: Site, status: int) -> None:
     assert (files.stored(), files.spooled()) == ([], [])
 
 
+@BOTH
 def test_a_large_error_page_is_as_large_as_a_page_may_be(files: Files, site: Site) -> None:
     site.answer("/", b"x" * 5000, status=404)
     with pytest.raises(BodyTooLarge):
@@ -198,6 +203,7 @@ def test_bombs_and_broken_codings_are_refused(files: Files, site: Site) -> None:
     assert (files.stored(), files.spooled()) == ([], [])
 
 
+@BOTH
 def test_the_size_is_limited(files: Files, site: Site) -> None:
     site.answer("/announced", BODY)
 
@@ -215,6 +221,7 @@ def test_the_size_is_limited(files: Files, site: Site) -> None:
     assert files.spooled() == []
 
 
+@BOTH
 def test_a_file_is_never_in_memory(files: Files, site: Site) -> None:
     size = 40 * MEGABYTE
 
@@ -263,6 +270,7 @@ def test_only_wanted_types_are_saved(
     assert files.spooled() == []
 
 
+@BOTH
 def test_a_type_that_the_head_shows_is_refused_before_the_body(files: Files, site: Site) -> None:
     sent: list[int] = []
 
@@ -281,6 +289,7 @@ def test_a_type_that_the_head_shows_is_refused_before_the_body(files: Files, sit
     assert all(size < 90_000_000 for size in sent)
 
 
+@BOTH
 def test_a_broken_transfer_is_continued(files: Files, site: Site) -> None:
     asked = ranged(site, "/", BODY, breaks=2)
     for _ in range(2):
@@ -416,6 +425,7 @@ def test_a_part_that_nobody_asked_for_is_no_file(files: Files, site: Site) -> No
     assert site.seen[-1].header("If-Range") is None
 
 
+@BOTH
 def test_truncated_bodies_are_never_files(files: Files, site: Site) -> None:
     site.raw("/length", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort")
     site.raw("/chunks", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\n")
@@ -436,6 +446,7 @@ def test_a_store_that_cannot_be_written_is_an_error_that_is_tried_again(
     assert (caught.value.reason, caught.value.retryable) == ("file_store", True)
 
 
+@BOTH
 def test_a_cancelled_fetch_leaves_nothing_open(files: Files, site: Site) -> None:
     @site.on("/")
     async def slow(exchange: Exchange) -> None:

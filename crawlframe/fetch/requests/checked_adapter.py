@@ -19,7 +19,7 @@ from requests.adapters import HTTPAdapter
 from requests.auth import _basic_auth_str
 from requests.utils import get_auth_from_url, select_proxy
 from urllib3.exceptions import HTTPError, NameResolutionError
-from urllib3.util.connection import allowed_gai_family, is_connection_dropped
+from urllib3.util.connection import is_connection_dropped
 
 from crawlframe.base.urls import target_of
 from crawlframe.errors import PrivateAddress
@@ -125,12 +125,6 @@ class CheckedAdapter(HTTPAdapter):
 
     def close_connections(self) -> None:
         super().close()
-
-
-def resolve_by_system(host: str) -> list[str]:
-    """The addresses of a host, in the order of the system. Raises OSError."""
-    found = socket.getaddrinfo(host.strip("[]"), None, allowed_gai_family(), socket.SOCK_STREAM)
-    return [*dict.fromkeys(str(place[0]) for *_, place in found)]
 
 
 def _exact_target(prepared: str) -> str | None:

@@ -48,7 +48,7 @@ from crawlframe.fetch.journey.journey import Answer, Journey, header_bytes
 from crawlframe.fetch.journey.proxied import AUTH, check_answer
 from crawlframe.fetch.names.address_guard import AddressGuard
 from crawlframe.fetch.names.resolver import QUESTION_TIMEOUT, Names, Unresolved
-from crawlframe.fetch.requests.checked_adapter import CheckedAdapter, on_duty, resolve_by_system
+from crawlframe.fetch.requests.checked_adapter import CheckedAdapter, on_duty
 from crawlframe.identity.tls import Tls, refusal_of, usual_ca
 
 _PROXY_ERRORS = (urllib3_errors.ProxyError, requests_errors.ProxyError)
@@ -82,22 +82,12 @@ _ERRORS: list[tuple[tuple[type[BaseException], ...], type[FetchError]]] = [
 
 
 class RequestsDownloader:
-    """Runs at most ``concurrency`` transfers at a time, each in a thread of its own. Without
-    ``names``, the system resolves host names."""
+    """Runs at most ``concurrency`` transfers at a time, each in a thread of its own."""
 
-    def __init__(
-        self,
-        allow_private: tuple[Network, ...] = (),
-        concurrency: int = 64,
-        names: Names | None = None,
-    ) -> None:
+    def __init__(self, allow_private: tuple[Network, ...], concurrency: int, names: Names) -> None:
         self._names = names
         self._loop: asyncio.AbstractEventLoop
-        self._adapter = CheckedAdapter(
-            AddressGuard(allow_private),
-            concurrency,
-            resolve_by_system if names is None else partial(self._resolve, names),
-        )
+        self._adapter = CheckedAdapter(AddressGuard(allow_private), concurrency, self._resolve)
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="requests")
         self._dropped: list[requests.Session] = []  # to be closed
         self._sessions: BoundedDict[_Kind, list[requests.Session]] = BoundedDict(
@@ -153,9 +143,9 @@ class RequestsDownloader:
         finally:
             self._give_session(kind, session)
 
-    def _resolve(self, names: Names, host: str) -> Sequence[str]:
+    def _resolve(self, host: str) -> Sequence[str]:
         seconds = QUESTION_TIMEOUT if on_duty.transfer is None else on_duty.transfer.patience()
-        return names.resolve_in_thread(host, self._loop, seconds)
+        return self._names.resolve_in_thread(host, self._loop, seconds)
 
     def _take_session(self, kind: _Kind) -> requests.Session:
         with self._lock:

@@ -3,40 +3,17 @@ names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from typing import Any
-
 import pytest
 
-from crawlframe.base.secret import Secret
 from crawlframe.errors import PrivateAddress, ProxyAuth
-from crawlframe.proxies.proxy import ChosenProxy, fixed_proxy
-from crawlframe.proxies.selector import check_address
-from tests.proxy_server import ProxyServer, running
+from crawlframe.proxies.proxy import fixed_proxy
+from tests.proxy_server import Start, of_pool, start
 
 from .conftest import Browser, Site, html
 
+__all__ = ("start",)
+
 LOGIN = "me:p:a ss@word"
-Start = Callable[..., ProxyServer]
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    with ExitStack() as stack:
-
-        def begin(scheme: str = "http", login: str = "", **fields: Any) -> ProxyServer:
-            proxy = ProxyServer(scheme, login, **fields)
-            stack.enter_context(running(proxy))
-            return proxy
-
-        yield begin
-
-
-def of_pool(proxy: ProxyServer, scheme: str = "", password: str = "") -> ChosenProxy:
-    user, _, own = proxy.login.partition(":")
-    address = check_address(f"{scheme or proxy.scheme}://127.0.0.1:{proxy.port}")
-    return ChosenProxy(7, *address, user, Secret(password or own))
 
 
 @pytest.mark.parametrize("login", ["", LOGIN])
