@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from base64 import urlsafe_b64decode
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from django.conf import settings as django_settings
 from django.core.management import CommandError, call_command
 from django.test import Client
-from http_message_signatures import HTTPMessageVerifier, MappingKeyResolver, algorithms
 
 from crawlframe.errors import ConfigError
 from crawlframe.frontier import Frontier
@@ -26,26 +23,13 @@ from crawlservice.identity.bot_keys import CACHE_AGE, LEAD, TAIL, KeyProblem
 from crawlservice.identity.papers import StoredPapers
 from crawlservice.models import Action, BotKey
 from crawlservice.security.sealing import unseal
+from tests.identity.verifier import Answered, Message, verifier
 
 pytestmark = pytest.mark.databases("sqlite", "postgres")
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 ORIGIN = "https://bot.example"
 MEDIA_TYPE = "application/http-message-signatures-directory+json"
-
-
-@dataclass
-class Message:
-    url: str
-    headers: dict[str, str]
-    method: str = "GET"
-
-
-@dataclass
-class Answered:
-    request: Message
-    headers: dict[str, str]
-    status_code: int = 200
 
 
 @pytest.fixture
@@ -171,15 +155,7 @@ def test_the_directory_is_served_signed_and_cacheable(
     assert [key["kid"] for key in known] == [first.name, second.name]
     assert all((key["kty"], key["crv"], key["use"]) == ("OKP", "Ed25519", "sig") for key in known)
     assert "d" not in known[0]
-    public = {
-        key["kid"]: Ed25519PublicKey.from_public_bytes(urlsafe_b64decode(key["x"] + "="))
-        for key in known
-    }
-    verifier = HTTPMessageVerifier(
-        signature_algorithm=algorithms.ED25519,
-        key_resolver=MappingKeyResolver(public_keys=public, private_keys={}),
-    )
-    found = verifier.verify(
+    found = verifier({key["kid"]: key["x"] for key in known}).verify(
         Answered(Message(f"{ORIGIN}{DIRECTORY}", {}), dict(answer.items())),
         expect_tag="http-message-signatures-directory",
         body=answer.content,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import socket
 import ssl
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -148,8 +149,7 @@ def _server() -> Iterator[Site]:
     thread.start()
 
     async def start() -> tuple[asyncio.Server, asyncio.Server]:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(CERTIFICATE)
+        context = tls_context()
         plain = await asyncio.start_server(site.serve, "127.0.0.1", 0, backlog=512)
         return plain, await asyncio.start_server(site.serve, "127.0.0.1", 0, ssl=context)
 
@@ -232,3 +232,40 @@ def client(request: pytest.FixtureRequest) -> Client:
 def curl() -> Client:
     """For facts that hold for all downloaders alike."""
     return Client(CurlDownloader)
+
+
+def tls_context(*protocols: str) -> ssl.SSLContext:
+    """Of a server with CERTIFICATE. ``protocols``: those that it offers (ALPN)."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATE)
+    context.set_alpn_protocols(protocols)
+    return context
+
+
+@contextmanager
+def listening(
+    serve: Callable[[Any], object], context: ssl.SSLContext | None = None
+) -> Iterator[int]:
+    """A server that gives each connection to ``serve``, in a thread; the port. ``context``: it
+    speaks TLS."""
+
+    def talk(connection: socket.socket) -> None:
+        with suppress(OSError), connection:
+            connection.settimeout(10)
+            if context is None:
+                serve(connection)
+                return
+            with context.wrap_socket(connection, server_side=True) as secure:
+                serve(secure)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=talk, args=[listener.accept()[0]], daemon=True).start()
+
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        thread = threading.Thread(target=accept)
+        thread.start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(20)

@@ -8,8 +8,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -32,7 +31,7 @@ from crawlframe.fetch.journey.cookies import TaskCookies
 from crawlframe.fetch.journey.journey import Journey
 from crawlframe.request.request import Request
 
-from .conftest import CERTIFICATE, Client, Exchange, Site
+from .conftest import CERTIFICATE, Client, Exchange, Site, listening
 
 PASSING = {ConnectError, ConnectionLost, DnsError, FetchTimeout}  # another try may help
 
@@ -334,26 +333,6 @@ def test_trusted_certificate(client: Client, site: Site, monkeypatch: pytest.Mon
 
 def test_tls_to_a_plain_server(client: Client, site: Site) -> None:
     refuses(client, TlsError, site.url.replace("http:", "https:") + "/")
-
-
-@contextmanager
-def listening(serve: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A server that gives each connection to ``serve``; the port."""
-
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                connection = listener.accept()[0]
-                with connection, suppress(OSError):
-                    connection.settimeout(10)
-                    serve(connection)
-
-    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        thread = threading.Thread(target=accept)
-        thread.start()
-        yield listener.getsockname()[1]
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join(20)
 
 
 def reset(connection: socket.socket) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import ssl
-import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import pycurl
@@ -20,7 +18,7 @@ from crawlframe.fetch.curl.downloader import CurlDownloader
 from crawlframe.fetch.journey.context import FetchLimits
 from crawlframe.request.request import Request
 
-from .conftest import CERTIFICATE, Client, Exchange, Site
+from .conftest import CERTIFICATE, Client, Exchange, Site, listening, tls_context
 
 
 @pytest.fixture
@@ -203,9 +201,6 @@ def frames(connection: ssl.SSLSocket) -> Iterator[int]:
 def refusing_streams() -> Iterator[tuple[str, list[str]]]:
     """A server that speaks HTTP/2 only to refuse; its URL, and the requests it got."""
     log: list[str] = []
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(CERTIFICATE)
-    context.set_alpn_protocols(["h2", "http/1.1"])
 
     def serve(connection: ssl.SSLSocket) -> None:
         if connection.selected_alpn_protocol() == "h2":
@@ -218,23 +213,8 @@ def refusing_streams() -> Iterator[tuple[str, list[str]]]:
             log.append(connection.recv(65536).split(b" ")[0].decode())
             connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 
-    def shake_hands(plain: socket.socket) -> None:
-        with suppress(OSError), context.wrap_socket(plain, server_side=True) as connection:
-            connection.settimeout(10)
-            serve(connection)
-
-    def accept(listener: socket.socket) -> None:
-        with suppress(OSError):
-            while True:
-                plain = listener.accept()[0]
-                threading.Thread(target=shake_hands, args=[plain], daemon=True).start()
-
-    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        thread = threading.Thread(target=accept, args=[listener])
-        thread.start()
-        yield f"https://127.0.0.1:{listener.getsockname()[1]}/", log
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join(20)
+    with listening(serve, tls_context("h2", "http/1.1")) as port:
+        yield f"https://127.0.0.1:{port}/", log
 
 
 @pytest.mark.parametrize(("method", "sent"), [("GET", ["h2", "GET"]), ("POST", ["POST"])])

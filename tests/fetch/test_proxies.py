@@ -5,9 +5,6 @@ from __future__ import annotations
 import ipaddress
 import socket
 import ssl
-import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import pycurl
@@ -32,7 +29,7 @@ from crawlframe.response.response import Response
 from crawlframe.spider.settings import SpiderSettings
 from tests.proxy_server import Start, of_pool, start
 
-from .conftest import CERTIFICATE, Site
+from .conftest import CERTIFICATE, Site, listening, tls_context
 
 __all__ = ("start",)
 
@@ -219,8 +216,7 @@ def test_tls_to_the_proxy_itself(
     site: Site, start: Start, kind: str, tls: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(CERTIFICATE)
+    context = tls_context()
     site.answer("/a", b"page")
     proxy = start(login=f"me:{SECRET}", tls=context)
     url = site.tls_url if tls else site.url
@@ -232,8 +228,7 @@ def test_tls_to_the_proxy_itself(
 def test_a_proxy_whose_certificate_is_not_trusted_gets_nothing(
     site: Site, start: Start, kind: str
 ) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(CERTIFICATE)
+    context = tls_context()
     proxy = start(login=f"me:{SECRET}", tls=context)
     with pytest.raises(FetchError):
         fetch(f"{site.url}/a", of_pool(proxy, "https"), kind)
@@ -301,31 +296,6 @@ def _speak_http2(connection: ssl.SSLSocket) -> None:
             connection.sendall(b"\x00\x00\x02\x00\x01" + stream + b"ok")
 
 
-@contextmanager
-def http2_server() -> Iterator[str]:
-    """A server that speaks nothing but HTTP/2; its URL."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(CERTIFICATE)
-    context.set_alpn_protocols(["h2"])
-
-    def serve(plain: socket.socket) -> None:
-        with suppress(OSError), context.wrap_socket(plain, server_side=True) as connection:
-            connection.settimeout(10)
-            _speak_http2(connection)
-
-    def accept(listener: socket.socket) -> None:
-        with suppress(OSError):
-            while True:
-                threading.Thread(target=serve, args=[listener.accept()[0]], daemon=True).start()
-
-    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        thread = threading.Thread(target=accept, args=[listener])
-        thread.start()
-        yield f"https://127.0.0.1:{listener.getsockname()[1]}/"
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join(20)
-
-
 @pytest.mark.parametrize("scheme", ["http", "socks5"])
 def test_requests_share_an_http2_connection_through_a_proxy(
     start: Start, scheme: str, monkeypatch: pytest.MonkeyPatch
@@ -334,7 +304,8 @@ def test_requests_share_an_http2_connection_through_a_proxy(
         pytest.skip("this libcurl speaks no HTTP/2")
     monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
     proxy = start(scheme, login=f"me:{SECRET}")
-    with http2_server() as url:
+    with listening(_speak_http2, tls_context("h2")) as port:
+        url = f"https://127.0.0.1:{port}/"
         response = fetch(url, of_pool(proxy), times=3)
     assert (response.status, response.body) == (200, b"ok")
     assert proxy.uses == {url.removeprefix("https://").strip("/"): 1}

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-import socket
 import ssl
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +27,7 @@ from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.spider import Spider, read_settings
 from crawlframe.spider.task_settings import overridden
 
-from .conftest import CERTIFICATE, LOOPBACK, Site
+from .conftest import CERTIFICATE, LOOPBACK, Site, listening
 
 KINDS = ["curl", "requests"]
 pytestmark = pytest.mark.filterwarnings("ignore:Unverified HTTPS")
@@ -84,41 +82,31 @@ class Issued:
 Serve = Callable[..., str]
 
 
+def whom(peer: ssl.SSLSocket) -> None:
+    """Answers with a page that says whom the client's certificate names."""
+    peer.recv(1 << 16)
+    named: Any = (peer.getpeercert() or {}).get("subject", ((("", ""),),))
+    body = named[0][0][1].encode()
+    head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+    peer.sendall(head % len(body) + body)
+
+
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
-    """``serve(chain, key, client_ca)`` starts a server and returns its URL. Its page says whom the
-    client's certificate names."""
-    listeners: list[socket.socket] = []
+    """``serve(chain, key, client_ca)`` starts a server and returns its URL."""
+    with ExitStack() as stack:
 
-    def start(chain: bytes, key: bytes, client_ca: bytes = b"") -> str:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        path = tmp_path / f"server{len(listeners)}.pem"
-        path.write_bytes(key + chain)
-        context.load_cert_chain(path)
-        if client_ca:
-            context.verify_mode = ssl.CERT_REQUIRED
-            context.load_verify_locations(cadata=client_ca.decode())
-        listener = socket.create_server(("127.0.0.1", 0))
-        listeners.append(listener)
+        def start(chain: bytes, key: bytes, client_ca: bytes = b"") -> str:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            path = tmp_path / "server.pem"
+            path.write_bytes(key + chain)
+            context.load_cert_chain(path)
+            if client_ca:
+                context.verify_mode = ssl.CERT_REQUIRED
+                context.load_verify_locations(cadata=client_ca.decode())
+            return f"https://127.0.0.1:{stack.enter_context(listening(whom, context))}/"
 
-        def answer() -> None:
-            with suppress(OSError):
-                while True:
-                    plain, _ = listener.accept()
-                    with suppress(Exception), context.wrap_socket(plain, server_side=True) as peer:
-                        peer.recv(1 << 16)
-                        named: Any = (peer.getpeercert() or {}).get("subject", ((("", ""),),))
-                        body = named[0][0][1].encode()
-                        head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
-                        peer.sendall(head % len(body) + body)
-
-        threading.Thread(target=answer, daemon=True).start()
-        return f"https://127.0.0.1:{listener.getsockname()[1]}/"
-
-    yield start
-    for listener in listeners:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
+        yield start
 
 
 def fetch(*urls: str, downloader: str, tls: dict[str, Any] | None = None) -> Response:

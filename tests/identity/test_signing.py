@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from base64 import urlsafe_b64decode
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from http_message_signatures import (
-    HTTPMessageVerifier,
-    InvalidSignature,
-    MappingKeyResolver,
-    algorithms,
-)
+from http_message_signatures import InvalidSignature
 
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
@@ -30,6 +22,8 @@ from crawlframe.identity.signing import (
     thumbprint,
 )
 
+from .verifier import Answered, Message, verifier
+
 # The key of RFC 9421, B.1.4, with which the draft's test vectors are made.
 RFC_KEY = signing.read("n4Ni-HpISpVObnQMW0wOhCKROaIKqKtW_2ZYb2p9KcU", 0)
 RFC_NAME = "poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U"
@@ -39,39 +33,12 @@ COVERED = ("@authority", '"signature-agent";key="sig1"')
 NOW = 1_800_000_000.0
 
 
-@dataclass
-class Message:
-    """A message as the verifier wants it."""
-
-    url: str
-    headers: dict[str, str]
-    method: str = "GET"
-
-
-@dataclass
-class Answered:
-    """A response, as the verifier wants it."""
-
-    request: Message
-    headers: dict[str, str]
-    status_code: int = 200
-
-
-def verifier(*known: SigningKey) -> HTTPMessageVerifier:
-    public = {
-        key.name: Ed25519PublicKey.from_public_bytes(
-            urlsafe_b64decode(signing.public_of(key.private) + "=")
-        )
-        for key in known
-    }
-    return HTTPMessageVerifier(
-        signature_algorithm=algorithms.ED25519,
-        key_resolver=MappingKeyResolver(public_keys=public, private_keys={}),
-    )
+def published(*known: SigningKey) -> dict[str, str]:
+    return {key.name: signing.public_of(key.private) for key in known}
 
 
 def verify(message: Message, *known: SigningKey, **more: Any) -> Any:
-    return verifier(*known).verify(
+    return verifier(published(*known)).verify(
         message, expect_tag="web-bot-auth", require_components=COVERED, **more
     )[0]
 
@@ -132,7 +99,7 @@ def test_the_vector_of_the_draft(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.long)])
 def test_an_independent_verifier_accepts_all(now: float, count: int) -> None:
     key = signing.read(signing.make(), 0)
-    signer, check = Signer(AGENT, [key]), verifier(key)
+    signer, check = Signer(AGENT, [key]), verifier(published(key))
     nonces = set()
     for number in range(count):
         host = f"h{number % 97}.shop{number}.org" + (f":{8000 + number % 99}" if number % 3 else "")
@@ -213,14 +180,14 @@ def test_each_key_of_the_directory_signs_it(now: float) -> None:
     both = [signing.read(signing.make(), 0), RFC_KEY]
     proof = sign_directory(both, "bot.example", b"{}", int(now))
     asked = Message("https://bot.example/", {})
-    found = verifier(*both).verify(
+    found = verifier(published(*both)).verify(
         Answered(asked, proof), expect_tag="http-message-signatures-directory", body=b"{}"
     )
     assert [one.parameters["keyid"] for one in found] == [key.name for key in both]
     for wrong in (Answered(Message("https://copy.example/", {}), proof), Answered(asked, proof)):
         changed = b"{}" if wrong.request is not asked else b"{ }"
         with pytest.raises(InvalidSignature):
-            verifier(*both).verify(
+            verifier(published(*both)).verify(
                 wrong, expect_tag="http-message-signatures-directory", body=changed
             )
 
