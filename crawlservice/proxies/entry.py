@@ -20,7 +20,8 @@ from crawlservice.security.sealing import SealError, seal, unseal
 
 BATCH = 500  # rows
 SALT = "crawlservice.proxies"
-SET = ("url", "tier", "tags", "country", "max_concurrency", "sealed_login", "named_by")
+FIELDS = ("url", "tier", "tags", "country", "max_concurrency")
+SET = (*FIELDS, "sealed_login", "named_by")
 
 
 class BadProxy(FieldError):
@@ -35,9 +36,9 @@ class Entry:
     user: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     tier: int = 0
-    tags: tuple[str, ...] = ()
+    tags: str = ""
     country: str = ""
-    most: int = 0
+    max_concurrency: int = 0
 
     @property
     def key(self) -> str:
@@ -54,22 +55,14 @@ class Entry:
         return f"{self.user}:{self.password}" if self.user else ""
 
 
-def read_entry(
-    text: str,
-    *,
-    tier: int = 0,
-    tags: Iterable[str] = (),
-    country: str = "",
-    most: int = 0,
-    scheme: str = "http",
-) -> Entry:
+def read_entry(text: str, *, scheme: str = "http", **fields: Any) -> Entry:
     """``text``: ``[scheme://][user:password@]host:port``, or ``host:port:user:password``, as many
-    lists have it. Raises BadProxy."""
+    lists have it. ``fields``: as for check_fields. Raises BadProxy."""
     try:
         written = read_text(text, scheme)
     except ValueError as error:
         raise BadProxy("url", str(error)) from None
-    return Entry(*written, **check_fields(tier, tags, country, most))
+    return Entry(*written, **check_fields(**fields))
 
 
 def entry_of(proxy: ListedProxy, source: ProxySource) -> Entry:
@@ -83,23 +76,26 @@ def entry_of(proxy: ListedProxy, source: ProxySource) -> Entry:
     return Entry(proxy.url, proxy.username, proxy.password.reveal(), **fields)
 
 
-def check_fields(tier: int, tags: Iterable[str], country: str, most: int) -> dict[str, Any]:
-    """The fields of an Entry. Raises BadProxy."""
+def check_fields(
+    tier: int = 0, tags: Iterable[str] = (), country: str = "", max_concurrency: int = 0
+) -> dict[str, Any]:
+    """These fields, as Entry and the tables have them. Raises BadProxy."""
     if not 0 <= tier <= MOST_TIER:
         raise BadProxy("tier", f"tier is {tier}; it must be from 0 to {MOST_TIER}")
-    if not 0 <= most <= 1_000_000:
-        raise BadProxy("max_concurrency", f"{most} requests in flight; give 0 to 1,000,000")
+    if not 0 <= max_concurrency <= 1_000_000:
+        text = f"{max_concurrency} requests in flight; give 0 to 1,000,000"
+        raise BadProxy("max_concurrency", text)
     try:
-        sorted_tags = tuple(sorted({check_tag(tag) for tag in tags}))
+        joined = " ".join(sorted({check_tag(tag) for tag in tags}))
     except ValueError as error:
         raise BadProxy("tags", str(error)) from None
-    if len(" ".join(sorted_tags)) > TAGS:
+    if len(joined) > TAGS:
         raise BadProxy("tags", f"the tags have more than {TAGS} characters together")
     try:
         country = check_country(country) if country else ""
     except ValueError as error:
         raise BadProxy("country", str(error)) from None
-    return {"tier": tier, "tags": sorted_tags, "country": country, "most": most}
+    return {"tier": tier, "tags": joined, "country": country, "max_concurrency": max_concurrency}
 
 
 def read_lines(lines: Iterable[str], **fields: Any) -> tuple[list[Entry], list[str]]:
@@ -146,7 +142,8 @@ def store(entries: Iterable[Entry], source: ProxySource | None = None, run: int 
             ours = [row for row in there.values() if source is None or row.source_id == source.pk]
             for row in ours:
                 other = _has_other_login(row, wanted[row.key])
-                changed += other or _fields_of(row) != _fields_of(wanted[row.key])
+                entry = wanted[row.key]
+                changed += other or any(getattr(row, n) != getattr(entry, n) for n in FIELDS)
                 if other:
                     row.state, row.check_at = Proxy.State.NEW, None
                 elif source is None and row.state == Proxy.State.FAILED:
@@ -163,12 +160,6 @@ def store(entries: Iterable[Entry], source: ProxySource | None = None, run: int 
     return Imported(new, changed, known - changed)
 
 
-def _fields_of(one: Proxy | Entry) -> tuple[Any, ...]:
-    if isinstance(one, Entry):
-        return one.url, one.tier, " ".join(one.tags), one.country, one.most
-    return one.url, one.tier, one.tags, one.country, one.max_concurrency
-
-
 def _has_other_login(row: Proxy, entry: Entry) -> bool:
     try:
         return unseal(row.sealed_login) != entry.login
@@ -177,8 +168,8 @@ def _has_other_login(row: Proxy, entry: Entry) -> bool:
 
 
 def _set(row: Proxy, entry: Entry, run: int) -> None:
-    row.url, row.tier, row.tags = entry.url, entry.tier, " ".join(entry.tags)
-    row.country, row.max_concurrency = entry.country, entry.most
+    for name in FIELDS:
+        setattr(row, name, getattr(entry, name))
     # Sealed anew each time, so only the text that `key` covers is compared.
     row.sealed_login = entry.sealed_login
     row.named_by = max(row.named_by, run) if run else 0

@@ -159,7 +159,7 @@ def _entries(source: ProxySource, settings: Settings) -> tuple[list[Entry], list
         tier=source.tier,
         tags=source.tags.split(),
         country=source.country,
-        most=source.max_concurrency,
+        max_concurrency=source.max_concurrency,
     )
 
 

@@ -34,8 +34,8 @@ from crawlservice.security.sealing import unseal
 
 def _checked(cleaned: dict[str, Any]) -> dict[str, Any]:
     """Raises BadProxy."""
-    tags, most = cleaned["tags"].split(), cleaned["max_concurrency"]
-    return check_fields(cleaned["tier"], tags, cleaned["country"], most)
+    given = {name: cleaned[name] for name in ("tier", "country", "max_concurrency")}
+    return check_fields(tags=cleaned["tags"].split(), **given)
 
 
 class ProxyForm(forms.ModelForm):
@@ -86,8 +86,7 @@ class ProxyForm(forms.ModelForm):
         self._entry = Entry(plain.url, user, password, **fields)
         if Proxy.objects.filter(key=self._entry.key).exclude(pk=self.instance.pk).exists():
             self.add_error("url", _("It is in the pool already."))
-        tags = " ".join(fields["tags"])
-        return cleaned | {"url": plain.url, "tags": tags, "country": fields["country"]}
+        return cleaned | fields | {"url": plain.url}
 
     def save(self, commit: bool = True) -> Proxy:
         assert self._entry is not None
@@ -219,7 +218,7 @@ class SourceForm(forms.ModelForm):
         except (BadSource, BadProxy) as error:
             self.add_error(error.field if error.field in self.fields else None, str(error))
             return cleaned
-        return cleaned | {"tags": " ".join(fields["tags"]), "country": fields["country"]}
+        return cleaned | fields
 
     def save(self, commit: bool = True) -> ProxySource:
         self.instance.sealed_place = self._place

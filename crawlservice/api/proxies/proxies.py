@@ -153,13 +153,8 @@ def list_proxies(
 def add_proxies(request: ApiRequest, body: Annotated[ProxiesIn, Body()]) -> Status[ProxiesAdded]:
     """Adds proxies, or changes existing ones; they are used when a node has checked them. If one
     is wrong, none is added."""
-    fields = {
-        "tier": body.tier,
-        "tags": body.tags,
-        "country": body.country,
-        "most": body.max_concurrency,
-    }
-    entries = [read_entry(text, **fields) for text in body.proxies]  # type: ignore[arg-type]
+    fields = body.model_dump(include={"tier", "tags", "country", "max_concurrency"})
+    entries = [read_entry(text, **fields) for text in body.proxies]
     done = store(entries)
     request.auth.record("import proxies", new=done.new, changed=done.changed)
     known = done.changed + done.unchanged
@@ -180,8 +175,8 @@ def change_proxy(
         given.get("country", row.country),
         given.get("max_concurrency", row.max_concurrency),
     )
-    row.tier, row.country = checked["tier"], checked["country"]
-    row.tags, row.max_concurrency = " ".join(checked["tags"]), checked["most"]
+    for name, value in checked.items():
+        setattr(row, name, value)
     row.enabled = given.get("enabled", row.enabled)
     row.save()
     request.auth.record("change proxy", id=number, name=row.url, fields=[*given])
@@ -259,11 +254,8 @@ def add_proxy_list(
         sealed_place=sealed,
         spider=body.spider,
         every=body.every,
-        tier=fields["tier"],
-        tags=" ".join(fields["tags"]),
-        country=fields["country"],
-        max_concurrency=fields["most"],
         enabled=body.enabled,
+        **fields,
     )
     begin(row)
     try:

@@ -48,7 +48,7 @@ class ImportProxies(ServiceCommand):
             "tier": options["tier"],
             "tags": options["tag"],
             "country": options["country"],
-            "most": options["max_concurrency"],
+            "max_concurrency": options["max_concurrency"],
         }
         try:
             check_fields(**fields)
