@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from crawlframe.conf import Settings
 from crawlframe.errors import BrowserLost
 from crawlframe.fetch.browser.orders import Profile
-from crawlframe.fetch.browser.settings import HostSettings
 
 pages = pytest.importorskip("crawlframe.fetch.browser.pages", reason="no playwright here")
 
@@ -82,7 +82,7 @@ class Context:
 def _fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "Chromium", Browser)
     monkeypatch.setattr(pages, "Context", Context)
-    monkeypatch.setattr(HostSettings, "find", lambda self: "/chromium")
+    monkeypatch.setattr(pages, "find_browser", lambda settings: "/chromium")
     Browser.made, Context.made = [], []
     Context.closes, Context.stuck = True, False
 
@@ -93,7 +93,7 @@ def profile(owner: str = "1") -> Profile:
 
 def run(job: Callable[[Any], Coroutine[Any, Any, None]], **settings: Any) -> None:
     async def main() -> None:
-        given = HostSettings(**{"pages": 2, "memory": 100, **settings})
+        given = Settings(**{"browser_pages": 2, "browser_memory": 100, **settings})
         async with asyncio.timeout(20):
             await job(pages.Pages(given, None, Path("/nowhere")))
 
@@ -141,7 +141,7 @@ def test_a_turn_that_comes_with_its_cancellation_goes_to_the_next() -> None:
         assert third.done()
         assert host.running == 1
 
-    run(job, pages=1)
+    run(job, browser_pages=1)
 
 
 def test_above_its_memory_it_renders_one_page_at_a_time() -> None:

@@ -23,7 +23,7 @@ from crawlframe.errors import (
     TlsError,
 )
 from crawlframe.fetch.browser import chromium, failures, settings
-from crawlframe.fetch.browser.settings import HostSettings
+from crawlframe.fetch.browser.settings import find_browser, variables_of
 from tests.fetch.conftest import LOOPBACK
 
 
@@ -42,34 +42,34 @@ def program(directory: Path, name: str) -> str:
 def test_any_chromium_on_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NoBrowser, match="CRAWLFRAME_BROWSER"):
-        HostSettings().find()
+        find_browser(Settings())
     chrome = program(tmp_path, "google-chrome")
-    assert HostSettings().find() == chrome
+    assert find_browser(Settings()) == chrome
     chromium = program(tmp_path, "chromium")
-    assert HostSettings().find() == chromium
-    assert HostSettings(program="google-chrome").find() == chrome
+    assert find_browser(Settings()) == chromium
+    assert find_browser(Settings(browser="google-chrome")) == chrome
     with pytest.raises(NoBrowser, match="'firefox' is no program"):
-        HostSettings(program="firefox").find()
+        find_browser(Settings(browser="firefox"))
 
 
 def test_without_playwright_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "installed", lambda: False)
     with pytest.raises(NoBrowser, match=r"crawlframe\[browser\]"):
-        HostSettings().find()
+        find_browser(Settings())
 
 
 def test_a_node_may_have_none() -> None:
     with pytest.raises(NoBrowser, match="CRAWLFRAME_BROWSER_PAGES is 0"):
-        HostSettings.of(Settings(browser_pages=0)).find()
+        find_browser(Settings(browser_pages=0))
     with pytest.raises(ConfigError, match="browser_pages is -1"):
         Settings.from_env({"CRAWLFRAME_BROWSER_PAGES": "-1"})
 
 
 def test_settings_of_the_browser_come_from_the_node() -> None:
     node = Settings(allow_private=LOOPBACK, browser="x", browser_pages=3, browser_memory=500)
-    given = HostSettings.of(node)
-    assert given.networks == LOOPBACK
-    assert (given.program, given.pages, given.memory) == ("x", 3, 500)
+    given = Settings.from_env(variables_of(node))
+    assert given.allow_private == LOOPBACK
+    assert (given.browser, given.browser_pages, given.browser_memory) == ("x", 3, 500)
 
 
 @pytest.mark.parametrize(("limit", "share"), [("1000000", 600_000), ("max", None), (None, None)])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import json
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import msgspec
 from multidict import CIMultiDict
 
 from crawlframe.actions import keeps_page
@@ -35,7 +35,7 @@ from crawlframe.fetch.browser.orders import (
     Profile,
     Ready,
 )
-from crawlframe.fetch.browser.settings import HostDirectory, HostSettings
+from crawlframe.fetch.browser.settings import HostDirectory, find_browser, variables_of
 from crawlframe.fetch.journey.journey import Answer, Journey
 from crawlframe.fetch.journey.proxied import check_answer
 from crawlframe.fetch.journey.set_cookie import Cookie
@@ -245,9 +245,9 @@ class BrowserClient:
     async def _connect(self) -> Line[FromHost]:
         if self._path is not None:
             return Line(*await asyncio.open_unix_connection(str(self._path)), FromHost)
-        HostSettings.of(self._settings).find()
+        find_browser(self._settings)
         if self._own is None or not self._own.runs:
-            self._own = _OwnHost(HostSettings.of(self._settings))
+            self._own = _OwnHost(self._settings)
         until = time.monotonic() + CONNECT
         while True:
             try:
@@ -273,10 +273,10 @@ class BrowserClient:
 class _OwnHost:
     """A browser host for this process only, which is no node."""
 
-    def __init__(self, settings: HostSettings) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._directory = HostDirectory()
         self.path = self._directory.socket
-        given = msgspec.json.encode(settings).decode()
+        given = json.dumps(variables_of(settings))
         self._process = subprocess.Popen(
             [sys.executable, "-m", PROGRAM, str(self.path), given],
             stdin=subprocess.PIPE,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import uvloop
 
+from crawlframe.conf import Settings
 from crawlframe.errors import ActionFailed, BrowserLost, FetchError, FetchTimeout
 from crawlframe.fetch.browser.contexts import Tab
 from crawlframe.fetch.browser.orders import (
@@ -28,7 +29,7 @@ from crawlframe.fetch.browser.orders import (
     Ready,
 )
 from crawlframe.fetch.browser.pages import Pages
-from crawlframe.fetch.browser.settings import FILES, HostSettings
+from crawlframe.fetch.browser.settings import FILES
 from crawlframe.fetch.browser.visit import TabVisit
 from crawlframe.fetch.names.resolver import Names, load_hook
 
@@ -39,7 +40,7 @@ LAST = 0.5  # seconds without a worker, after which a host ends that was asked t
 log = logging.getLogger(__name__)
 
 
-def run_host(settings: HostSettings, listener: socket.socket, beat: Callable[[], object]) -> None:
+def run_host(settings: Settings, listener: socket.socket, beat: Callable[[], object]) -> None:
     """Serves until SIGTERM, and then until no worker is connected. ``beat`` is called every
     second."""
     files = Path(listener.getsockname()).parent / FILES
@@ -49,7 +50,7 @@ def run_host(settings: HostSettings, listener: socket.socket, beat: Callable[[],
 class BrowserHost:
     """``serve`` is its life."""
 
-    def __init__(self, settings: HostSettings, files: Path) -> None:
+    def __init__(self, settings: Settings, files: Path) -> None:
         """``files``: a directory for files of browsers. Raises ConfigError if the resolver of the
         settings cannot be used."""
         self._names = Names(load_hook(settings.resolver))

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from playwright.async_api import Error
 
+from crawlframe.conf import Settings
 from crawlframe.errors import BrowserLost
 from crawlframe.fetch.browser.chromium import Chromium, allowed_memory
 from crawlframe.fetch.browser.contexts import Context, Tab
 from crawlframe.fetch.browser.orders import Profile
-from crawlframe.fetch.browser.settings import HostSettings
+from crawlframe.fetch.browser.settings import find_browser
 from crawlframe.fetch.names.address_guard import AddressGuard
 from crawlframe.fetch.names.resolver import Names
 
@@ -33,16 +34,16 @@ log = logging.getLogger(__name__)
 
 
 class Pages:
-    """At most ``settings.pages`` render at a time; orders get their turn in the order of arrival.
-    Above ``settings.memory`` only one does, idle pages are closed, and the browser is renewed."""
+    """At most ``browser_pages`` render at a time; orders get their turn in the order of arrival.
+    Above ``browser_memory`` only one does, idle pages are closed, and the browser is renewed."""
 
-    def __init__(self, settings: HostSettings, names: Names, directory: Path) -> None:
+    def __init__(self, settings: Settings, names: Names, directory: Path) -> None:
         """``directory``: for the files of browsers."""
         self._settings = settings
         self._names = names
         self._directory = directory
-        self._guard = AddressGuard(settings.networks)
-        self._limit = allowed_memory(settings.memory << 20)
+        self._guard = AddressGuard(settings.allow_private)
+        self._limit = allowed_memory(settings.browser_memory << 20)
         self._browser: Chromium | None = None
         self._starting = asyncio.Lock()
         self._old: list[Chromium] = []  # they end with their last page
@@ -101,7 +102,7 @@ class Pages:
         context.used = time.monotonic()
         tabs = sum(one.idle for one in self._contexts.values())
         for one in self._contexts.values():  # those used longest ago first
-            if tabs <= self._settings.pages:
+            if tabs <= self._settings.browser_pages:
                 break
             tabs -= one.idle
             self._in_background(one.close_idle_tabs())
@@ -138,7 +139,7 @@ class Pages:
                 turn.set_result(None)
 
     def _has_room(self) -> bool:
-        return self.running < (self._settings.pages if self.memory < self._limit else 1)
+        return self.running < (self._settings.browser_pages if self.memory < self._limit else 1)
 
     # -- browsers ---------------------------------------------------------------------------------
 
@@ -151,7 +152,7 @@ class Pages:
             ):
                 self._retire(browser)
             if self._browser is None:
-                self._browser = await Chromium.start(self._settings.find(), self._directory)
+                self._browser = await Chromium.start(find_browser(self._settings), self._directory)
             return self._browser
 
     def _retire(self, browser: Chromium) -> None:

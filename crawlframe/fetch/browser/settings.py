@@ -1,20 +1,17 @@
-"""A browser host's settings, in a form that can be passed to another program, and the directory
-that has its socket and the files of its browsers."""
+"""The settings of a browser host, and the directory that has its socket and the files of its
+browsers."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import importlib.util
-import ipaddress
 import os
 import shutil
 import tempfile
 from pathlib import Path
 
-import msgspec
-
-from crawlframe.conf import Network, Settings
+from crawlframe.conf import Settings
 from crawlframe.errors import NoBrowser
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
@@ -25,48 +22,35 @@ FILES = "t"  # the directory of the browsers' files
 MAX_NAME = 30  # bytes of the name of a directory for temporary files
 
 
-class HostSettings(msgspec.Struct, frozen=True):
-    """``pages`` are rendered at a time, in at most ``memory`` MiB. ``program``: "" = any Chromium
-    that is found."""
-
-    program: str = ""
-    pages: int = 8
-    memory: int = 2048
-    allow_private: tuple[str, ...] = ()
-    resolver: str = ""
-
-    @classmethod
-    def of(cls, settings: Settings) -> HostSettings:
-        return cls(
-            settings.browser,
-            settings.browser_pages,
-            settings.browser_memory,
-            tuple(map(str, settings.allow_private)),
-            settings.resolver,
-        )
-
-    @property
-    def networks(self) -> tuple[Network, ...]:
-        return tuple(map(ipaddress.ip_network, self.allow_private))
-
-    def find(self) -> str:
-        """The path of the browser. Raises NoBrowser."""
-        if not self.pages:
-            raise NoBrowser("CRAWLFRAME_BROWSER_PAGES is 0: this node has no browser")
-        if not installed():
-            raise NoBrowser(f'downloader = "browser" needs Playwright: {INSTALL}')
-        if self.program:
-            path = shutil.which(self.program)
-            if path is None:
-                raise NoBrowser(f"CRAWLFRAME_BROWSER={self.program!r} is no program")
+def find_browser(settings: Settings) -> str:
+    """The path of the browser. Raises NoBrowser."""
+    if not settings.browser_pages:
+        raise NoBrowser("CRAWLFRAME_BROWSER_PAGES is 0: this node has no browser")
+    if not installed():
+        raise NoBrowser(f'downloader = "browser" needs Playwright: {INSTALL}')
+    if settings.browser:
+        path = shutil.which(settings.browser)
+        if path is None:
+            raise NoBrowser(f"CRAWLFRAME_BROWSER={settings.browser!r} is no program")
+        return path
+    for name in PROGRAMS:
+        if path := shutil.which(name):
             return path
-        for name in PROGRAMS:
-            if path := shutil.which(name):
-                return path
-        raise NoBrowser(
-            "no Chromium was found; install one (on Debian: apt install chromium), or name it in "
-            "CRAWLFRAME_BROWSER and restart the node"
-        )
+    raise NoBrowser(
+        "no Chromium was found; install one (on Debian: apt install chromium), or name it in "
+        "CRAWLFRAME_BROWSER and restart the node"
+    )
+
+
+def variables_of(settings: Settings) -> dict[str, str]:
+    """The settings that a browser host needs, as ``Settings.from_env`` reads them."""
+    return {
+        "CRAWLFRAME_BROWSER": settings.browser,
+        "CRAWLFRAME_BROWSER_PAGES": str(settings.browser_pages),
+        "CRAWLFRAME_BROWSER_MEMORY": str(settings.browser_memory),
+        "CRAWLFRAME_ALLOW_PRIVATE": ",".join(map(str, settings.allow_private)),
+        "CRAWLFRAME_RESOLVER": settings.resolver,
+    }
 
 
 def installed() -> bool:

@@ -7,6 +7,7 @@ crawlframe.node.master.browser_process SOCKET SETTINGS``. It ends at the end of 
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import select
@@ -17,11 +18,9 @@ import sys
 import time
 from pathlib import Path
 
-import msgspec
-
 from crawlframe.base.logs import configure
 from crawlframe.conf import Settings
-from crawlframe.fetch.browser.settings import FILES, HostDirectory, HostSettings, installed
+from crawlframe.fetch.browser.settings import FILES, HostDirectory, installed
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child_process import Child, adopt_orphans, become_child
 from crawlframe.node.master import offspring
@@ -51,10 +50,9 @@ class BrowserSocket:
 
     def spawn(self, settings: Settings) -> Child:
         """Forks a keeper. Its memory is not counted: the host limits the memory of the browser."""
-        wanted = HostSettings.of(settings)
 
         def main(channel: FromChildLine) -> None:
-            BrowserKeeper(wanted, self.listener, _Master(channel)).run()
+            BrowserKeeper(settings, self.listener, _Master(channel)).run()
 
         return Child.spawn("browser", main)
 
@@ -112,9 +110,7 @@ class BrowserKeeper:
     """``run`` is its life: until it is asked to end and no worker needs the host any more, or until
     its line is closed."""
 
-    def __init__(
-        self, settings: HostSettings, listener: socket.socket, line: _Master | _Input
-    ) -> None:
+    def __init__(self, settings: Settings, listener: socket.socket, line: _Master | _Input) -> None:
         self._settings = settings
         self._listener = listener
         self._line = line
@@ -210,7 +206,7 @@ class BrowserKeeper:
 def main(path: str, settings: str) -> None:
     """Runs a keeper for the process that has started this one."""
     configure("WARNING", "browser")
-    wanted = msgspec.json.decode(settings, type=HostSettings)
+    wanted = Settings.from_env(json.loads(settings))
 
     def keep() -> None:
         BrowserKeeper(wanted, listen(Path(path)), _Input()).run()

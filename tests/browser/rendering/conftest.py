@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import json
 import os
 import shutil
 import subprocess
@@ -15,13 +16,12 @@ from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import psutil
 import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.fetch.browser.client import PROGRAM
-from crawlframe.fetch.browser.settings import PROGRAMS, HostSettings
+from crawlframe.fetch.browser.settings import PROGRAMS, variables_of
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.journey.context import FetchContext
 from crawlframe.node.master import offspring
@@ -66,10 +66,10 @@ class Host:
 
     def __init__(self, directory: Path, **settings: Any) -> None:
         self.socket = directory / "host.sock"
-        own: dict[str, Any] = {"allow_private": ("127.0.0.0/8",), "pages": 4, **settings}
-        given = HostSettings(**own)
+        given = Settings(**{"allow_private": LOOPBACK, "browser_pages": 4, **settings})
+        variables = json.dumps(variables_of(given))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", PROGRAM, str(self.socket), msgspec.json.encode(given).decode()],
+            [sys.executable, "-m", PROGRAM, str(self.socket), variables],
             stdin=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
         )
@@ -123,11 +123,11 @@ class Host:
         return alive
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def host(program: str) -> Iterator[Host]:
     # The names of sockets must be short, and pytest's directories are not.
     with tempfile.TemporaryDirectory() as directory:
-        host = Host(Path(directory), program=program)
+        host = Host(Path(directory), browser=program)
         yield host
         assert not host.close()
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from ipaddress import ip_network
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,12 @@ def hosts(program: str) -> Iterator[list[Host]]:
     """Two browser hosts: one allows the site only, the other all of loopback."""
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as all_:
         hosts = [
-            Host(Path(place), program=program, allow_private=allow, resolver=RESOLVER)
+            Host(
+                Path(place),
+                browser=program,
+                allow_private=tuple(map(ip_network, allow)),
+                resolver=RESOLVER,
+            )
             for place, allow in ((one, (f"{HERE}/32",)), (all_, ("127.0.0.0/8", "::1/128")))
         ]
         yield hosts

@@ -21,7 +21,7 @@ APP = """<body><script>
 </script>"""
 
 
-@pytest.mark.parametrize("fragment", ["#/topic/1", "#!page", "#part", "#/a b?c=é", "#"])
+@pytest.mark.parametrize("fragment", ["#/topic/1", "#/a b?c=é", "#"])
 def test_it_is_rendered_with_its_fragment(site: Site, browser: Browser, fragment: str) -> None:
     html(site, "/app", APP)
     for one in (fragment, "", fragment):  # perhaps on the same tab

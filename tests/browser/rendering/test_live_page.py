@@ -202,7 +202,7 @@ def test_it_takes_one_of_the_pages_and_gives_it_back(program: str, site: Site) -
         assert (await other).css("p::text").get() == "other"
 
     with tempfile.TemporaryDirectory() as directory:
-        host = Host(Path(directory), program=program, pages=1)
+        host = Host(Path(directory), browser=program, browser_pages=1)
         try:
             use(Browser(host), site, callback)
         finally:
@@ -284,7 +284,7 @@ def test_a_killed_process_leaves_no_page(program: str, site: Site) -> None:
             await page.wait_for_timeout(20_000)
 
     with tempfile.TemporaryDirectory() as directory:
-        host = Host(Path(directory), program=program, pages=1)
+        host = Host(Path(directory), browser=program, browser_pages=1)
         try:
             use(Browser(host), site, callback)
             assert Browser(host).fetch(f"{site.url}/").ok  # it would wait for the only page
