@@ -250,7 +250,7 @@ def listening(
     speaks TLS."""
 
     def talk(connection: socket.socket) -> None:
-        with suppress(OSError), connection:
+        with suppress(OSError, ValueError), connection:  # the latter: no handshake
             connection.settimeout(10)
             if context is None:
                 serve(connection)
