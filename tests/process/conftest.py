@@ -29,17 +29,6 @@ LATE = 0.9  # seconds that a request may be late on a busy machine
 STOCK = os.environ.get("TEST_SERVERS", "stock") == "stock"
 
 
-def each_on(kind: str, *values: Any) -> list[Any]:
-    """Parameters of a test on this database, and of its long version on the other."""
-    found = []
-    for name in ("sqlite", "postgres"):
-        marks = [] if name == kind else [pytest.mark.long]
-        if name == "postgres":
-            marks.append(pytest.mark.postgres)
-        found.append(pytest.param(*values, name, marks=marks))
-    return found
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A busy machine makes no test of nodes fail: one that says nothing else may take long."""
     for item in items:

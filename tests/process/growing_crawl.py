@@ -19,7 +19,6 @@ from crawlservice.tasks.submit import submit
 from examples.demo_site import DemoServer
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
-from tests.process import growing_spider
 from tests.process.conftest import Look
 from tests.process.growing_spider import (
     PACKAGE,
@@ -47,11 +46,8 @@ class GrowingCrawl:
         start_manage: Callable[..., Running],
         env: dict[str, str],
         directory: Path,
-        sources: Callable[..., dict[str, str]] = growing_spider.sources,
     ) -> None:
-        """``sources`` writes the versions; a Scrapy project has a scrapy.cfg."""
-        self.author = Author(directory, sources)
-        self._is_scrapy = "scrapy.cfg" in sources(0)
+        self.author = Author(directory)
         self.demo = demo
         self.nodes: dict[str, Running] = {}
         self.clones: dict[str, Repository] = {}
@@ -80,8 +76,6 @@ class GrowingCrawl:
             self.clones[name] = self.author.clone(self._directory / name)
         here = str(self.clones[name].path)
         env = {**self._env, "CRAWLFRAME_SPIDERS": PACKAGE, "PYTHONPATH": here}
-        if self._is_scrapy:
-            env |= {"CRAWLFRAME_SPIDERS": "native", "CRAWLFRAME_SCRAPY": here}
         self.nodes[name] = self._start_manage(
             "runcrawler", "--node", name, "--workers", 2, *options, env=env
         )
@@ -120,14 +114,6 @@ class GrowingCrawl:
             self._until(lambda: bool(told()), f"node {name} does not judge {label}")
             return told()
         finally:
-            self._site.resume()
-
-    def hold(self, share: float) -> None:
-        """Stops the site while more than that share of all pages has ended, so that a machine of
-        any speed crawls during all that happens."""
-        if self._advanced() > share:
-            self._site.suspend()
-        else:
             self._site.resume()
 
     def advance(self, share: float) -> None:
@@ -200,9 +186,7 @@ class GrowingCrawl:
             assert (task.state, task.ne) == ("finished", 0), self._errors(pk)
             assert self._look.finishes(pk) == 1, f"task {pk} has not one finish event"
             pages = {page.rid: page for page in self._look.pages(pk).values()}
-            # The first request, and the last of a spider with ``closed``, as Scrapy's all have.
-            own = 2 if self._is_scrapy else 1
-            numbers = [len(pages), task.na, task.nf, self.demo.site.crawl_pages() + own]
+            numbers = [len(pages), task.na, task.nf, self.demo.site.crawl_pages() + 1]
             assert len(set(numbers)) == 1, f"rows, admitted, finished, pages: {numbers}"
             problems = audit(task)
             assert not problems, problems

@@ -17,7 +17,7 @@ The author is honest and knows that queued requests may be older or newer than t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -155,16 +155,14 @@ class Author:
     ``numbers``: label of a good version (12 digits of its revision) -> its number. ``last``: the
     last label. ``broken``: labels of the versions that must never run."""
 
-    def __init__(self, directory: Path, sources: Callable[..., dict[str, str]] = sources) -> None:
-        """``sources`` writes the versions."""
-        self._sources = sources
+    def __init__(self, directory: Path) -> None:
         self._shared = Repository.bare(directory / "shared.git")
         self._mine = self._shared.clone(directory / "author")
         self.numbers: dict[str, int] = {}
         self.broken: set[str] = set()
         self.last = ""
         self._number = 0
-        self._note(self._mine.commit({**self._sources(0)}))
+        self._note(self._mine.commit({**sources(0)}))
 
     def clone(self, path: Path) -> Repository:
         return self._shared.clone(path)
@@ -177,7 +175,7 @@ class Author:
             files[houses] = (self._mine.path / houses).read_text() + "# Nothing else is new.\n"
         elif kind != "empty":
             number = self._number + 1
-            files |= self._sources(number, last=kind == "last")
+            files |= sources(number, last=kind == "last")
             if kind == "broken":
                 files[houses] = re.sub(r"(def parse_visits\(.*\)):", r"\1", str(files[houses]))
                 return self._note(self._mine.commit(files), broken=True)

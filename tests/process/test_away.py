@@ -1,14 +1,12 @@
-"""Resources taken away from a running node, and spiders that could take down a worker."""
+"""Spiders that could take down a worker or hold up its end, and a task that is deleted."""
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from redis import Redis
 
 from crawlservice.models import Page, Task
 from crawlservice.tasks.submit import cancel
@@ -67,51 +65,6 @@ def test_rude_callbacks_and_a_deleted_task_end_alone(
     assert Page.objects.filter(task_id=gone).count() == 0
     assert "the database refuses" in node.output
     assert "died" not in node.output
-
-
-def test_claims_given_up_an_empty_redis_and_the_end_of_the_terminal(
-    odd_env: dict[str, str],
-    start_manage: Start,
-    submit: Submit,
-    look: Look,
-    web: OddWeb,
-    redis_client: Redis,
-) -> None:
-    node = start_manage("runcrawler", "--workers", 1, "--concurrency", 8)
-    # A claim that the master had given up reaches Redis after all.
-    web.latency = 0.2
-    pk = submit("odd", url=web.url, many=40)
-    look.wait(pk, lambda task: look.counts(pk).nf > 2)
-    (me,) = look.frontier.leases.nodes()
-    assert look.frontier.claim(me.generation, 1_000_000, 3).requests
-    task = look.wait(pk)
-    assert (task.state, task.na, task.nf, len(look.items(pk))) == ("finished", 42, 42, 41)
-    assert max(web.hits.values()) == 1
-    assert "3 requests that no worker has are given back" in node.output
-
-    # An emptied Redis is filled again.
-    web.latency = 0.05
-    pk = submit("odd", url=web.url, many=100)
-    look.wait(pk, lambda task: look.counts(pk).nf > 20)
-    redis_client.flushall()
-    task = look.wait(pk)
-    assert (task.na, task.nf) == (102, 102)
-    assert len(look.items(pk)) == 101
-    assert look.finishes(pk) == 1
-    # Submissions need the published spiders, which were lost too.
-    assert look.wait(submit("odd", url=web.url)).state == "finished"
-    assert [node.workers for node in look.frontier.leases.nodes()] == [1]
-
-    # The end of the terminal stops it in order.
-    web.latency = 0.3
-    web.hits.clear()
-    pk = submit("odd", url=web.url, many=50)
-    look.wait(pk, lambda task: look.counts(pk).nf > 4)
-    assert node.stop(signal.SIGHUP) == 0
-    left = look.frontier.counts(pk)
-    assert left is not None
-    assert (left.in_progress, left.nr > 0) == (0, True)
-    assert sum(web.hits.values()) == left.nf - 1
 
 
 def test_an_import_without_end_does_not_hold_up_the_stop(

@@ -1,4 +1,4 @@
-"""Whole nodes on the wrong Redis, on an older copy of the right one, and nodes that die."""
+"""Whole nodes on the wrong Redis, and nodes that die."""
 
 from __future__ import annotations
 
@@ -7,21 +7,19 @@ import subprocess
 from collections.abc import Callable
 from io import StringIO
 from typing import Any
-from urllib.parse import urlsplit
 
 import psutil
 import pytest
 from django.core.management import call_command
 from redis import Redis
 
-from crawlservice.models import Era, Event, Generation, Page, Task
+from crawlservice.models import Event, Generation, Page, Task
 from crawlservice.monitoring import lives
 from crawlservice.monitoring.nodes import read
 from crawlservice.tasks.submit import submit
 from tests.conftest import NewDatabase, Running, django_on
 from tests.crawlservice.conftest import redis_at
-from tests.frontier.snapshot import Snapshot
-from tests.process.conftest import LONGEST_WAIT, Crawl, Look, OddWeb, wait_for
+from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, wait_for
 
 pytestmark = [
     pytest.mark.process,
@@ -79,29 +77,6 @@ def test_a_staging_node_on_the_redis_of_production_fetches_nothing(
     node = start_manage("runcrawler", "--node", "production", "--workers", 1)
     assert node.process.wait(LONGEST_WAIT) not in (0, None)
     assert "belongs to installation" in node.output
-
-
-def test_an_older_copy_that_was_restored_while_no_node_lived(
-    odd_env: dict[str, str],
-    start_manage: Callable[..., Running],
-    crawl: Callable[..., Crawl],
-    redis_url: str,
-    redis_client: Redis,
-    web: OddWeb,
-) -> None:
-    running = crawl(redis_url, 300)
-    running.advance(60)
-    copy = Snapshot(redis_client)
-    running.advance(150)
-    kill(running.nodes.pop())
-    copy.back()
-    rows = [urlsplit(url).path for url in Page.objects.values_list("url", flat=True)]
-    before = {path: web.hits[path] for path in rows}
-    assert len(before) > 140
-    running.nodes.append(start_manage("runcrawler", "--node", "node0", "--workers", 1))
-    running.check_end()
-    assert {path: web.hits[path] for path in rows} == before, "what has a row is not fetched again"
-    assert Era.objects.count() == 2
 
 
 def test_a_killed_node_is_shown_until_it_comes_back_and_a_stopped_one_is_not(

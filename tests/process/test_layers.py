@@ -21,11 +21,12 @@ from crawlservice.tasks.submit import resume
 from crawlservice.tasks.submit import submit as submit_task
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
-from tests.process.conftest import Look, each_on, wait_for
+from tests.process.conftest import Look, wait_for
 
 SEED = int(os.environ.get("SEED", "1"))
 KILLS = int(os.environ.get("KILLS", "4"))
 LAYERS = 3
+PARTITIONS = 3
 WIDTH = 12  # pages of layer 1; each further layer has twice as many
 SLOW = 1.5  # seconds: the last response of each layer, so that kills come before it
 
@@ -72,23 +73,18 @@ def start_task(look: Look, env: dict[str, str], url: str, **settings: Any) -> in
         return submit_task("odd", {"url": f"{url}0-0"}, settings=settings).pk
 
 
-@pytest.mark.parametrize(
-    ("partitions", "database"),
-    [pytest.param("1", "sqlite", marks=pytest.mark.long), *each_on("postgres", "3")],
-    indirect=["database"],
-)
+@pytest.mark.databases("postgres")
 def test_kills_do_not_break_the_barrier(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
     web: Any,
     redis_url: str,
     orm: str,
-    partitions: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    shared = Settings(partitions=int(partitions))
+    shared = Settings(partitions=PARTITIONS)
     monkeypatch.setattr(django_settings, "CRAWLFRAME", shared)
-    odd_env["CRAWLFRAME_PARTITIONS"] = partitions
+    odd_env["CRAWLFRAME_PARTITIONS"] = str(PARTITIONS)
     total = build(web)
     chance = random.Random(SEED)
 

@@ -226,21 +226,3 @@ def test_each_file_is_read_once_by_the_cluster_and_again_when_it_was_unreachable
     assert RobotsFile.objects.filter(status="rules").count() == HOSTS
     assert not RobotsFile.objects.exclude(status="rules").exists()
     assert running[0].stop() == 0
-
-
-def test_a_node_that_dies_while_it_reads_is_followed_by_another(
-    servers: Servers,
-    nodes: Callable[[], list[Running]],
-    submit: Submit,
-    look: Look,
-) -> None:
-    """Its lease on the file ends; its requests are released."""
-    running = nodes()
-    wait_for(lambda: len(look.frontier.leases.nodes()) == 2)
-    pk = submit("polite", hosts=json.dumps(servers.hosts), pages=PAGES)
-    wait_for(lambda: len({hit.host for hit in servers.log}) > HOSTS // 8)
-    kill(running.pop())
-    RobotsFile.objects.filter(status="pending").update(lease_until=None)  # as after 40 s
-    task = look.wait(pk)
-    check(servers, task, look)
-    assert running[0].stop() == 0

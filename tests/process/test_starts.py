@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import random
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 
 from crawlservice.ledger.audit import audit
@@ -16,7 +13,7 @@ from crawlservice.models import Page, StartPart, Task
 from crawlservice.tasks.submit import cancel
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
-from tests.process.conftest import LONGEST_WAIT, Look, Submit, each_on, wait_for
+from tests.process.conftest import LONGEST_WAIT, Look, Submit, wait_for
 from tests.process.reload_project import NodeStarter, Project
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LONGEST_WAIT)]
@@ -25,8 +22,6 @@ PAGES = 2_000
 MANY = 3_000  # six parts at least
 SLOW = 800  # pages of a start that takes seconds
 PAUSE = 100  # milliseconds per hundred requests
-KILLS = int(os.environ.get("KILLS", "5"))
-SEED = int(os.environ.get("SEED", "1"))
 
 
 def check(look: Look, pk: int, pages: int = PAGES) -> None:
@@ -41,71 +36,30 @@ def parts(pk: int) -> int:
     return StartPart.objects.filter(task=pk).count()
 
 
-# Each strikes once; in a crawl, one after another.
-PARTS_FAIL = [
+# Each strikes once, one after another.
+FAULTS = [
     "start.part.after:1:kill", "start.part.before:2:kill", "start.part.before:2:error",
-    "start.part.after:3:error",
+    "start.part.after:3:error", "push.after:1:error", "push.before:2:kill", "push.after:2:kill",
+    "commit.after:1:kill", "complete.before:1:kill",
 ]  # fmt: skip
-PUSHES_FAIL = ["push.after:1:error", "push.before:2:kill", "push.after:2:kill"]
-REPORTS_FAIL = ["commit.after:1:kill", "complete.before:1:kill"]
 
 
-@pytest.mark.parametrize(
-    ("faults", "database"),
-    [
-        *each_on("postgres", PARTS_FAIL),
-        *each_on("sqlite", PUSHES_FAIL),
-        *each_on("postgres", REPORTS_FAIL),
-    ],
-    indirect=["database"],
-)
+@pytest.mark.databases("postgres")
 def test_death_at_any_step(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
     submit: Submit,
     look: Look,
     tmp_path: Path,
-    faults: list[str],
 ) -> None:
     marks = tmp_path / "marks"
     marks.mkdir()
-    odd_env |= {"FAULT": ",".join(faults), "FAULT_MARKS": str(marks)}
+    odd_env |= {"FAULT": ",".join(FAULTS), "FAULT_MARKS": str(marks)}
     start_manage("runcrawler", "--node", "one", "--workers", 2, "--concurrency", 16)
     pk = submit("flood", pages=MANY)
     check(look, pk, MANY)
-    assert {mark.name for mark in marks.iterdir()} == {fault.replace(":", "_") for fault in faults}
+    assert {mark.name for mark in marks.iterdir()} == {fault.replace(":", "_") for fault in FAULTS}
     assert parts(pk) >= MANY // 500
-
-
-@pytest.mark.long  # test_death_at_any_step kills at each point that matters
-def test_random_kills(
-    odd_env: dict[str, str],
-    start_manage: Callable[..., Running],
-    submit: Submit,
-    look: Look,
-) -> None:
-    chance = random.Random(SEED)
-
-    def start(name: str) -> Running:
-        return start_manage("runcrawler", "--node", name, "--workers", 2, "--concurrency", 16)
-
-    nodes = {name: start(name) for name in ("one", "two")}
-    pk = submit("flood", pages=PAGES, pause=PAUSE)
-    for kill in range(1, KILLS + 1):
-        wait_for(lambda n=kill: parts(pk) >= n or Task.objects.get(pk=pk).state != "running")  # type: ignore[misc]
-        name = chance.choice(list(nodes))
-        master = psutil.Process(nodes[name].process.pid)
-        workers = master.children()
-        if chance.random() < 0.3:
-            master.kill()
-            nodes[name].process.wait()
-            psutil.wait_procs(workers, timeout=5)
-            nodes[name] = start(name)
-        else:
-            for worker in workers:
-                worker.kill()
-    assert parts(pk) < PAGES // 100
-    check(look, pk)
 
 
 @pytest.mark.databases("postgres")

@@ -13,7 +13,7 @@ from crawlservice.tasks.progress.stats import TaskStats, of_tasks
 from crawlservice.tasks.submit import cancel
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
-from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, Submit, each_on
+from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, Submit
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LONGEST_WAIT)]
 
@@ -41,20 +41,14 @@ def check(look: Look, pk: int) -> None:
     assert look.frontier.audit() == audit(task) == []
 
 
-# Each strikes once; in a crawl, one after another.
-KILLS = ["commit.after:2:kill", "complete.before:2:kill", "last.before:1:kill"]
-OTHERS = ["complete.after:2:error", "last.after:1:error", "finish.after:1:kill"]
+# Each strikes once, one after another.
+FAULTS = [
+    "commit.after:2:kill", "complete.before:2:kill", "complete.after:2:error",
+    "last.before:1:kill", "last.after:1:error", "last.after:1:kill", "finish.after:1:kill",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("faults", "database"),
-    [
-        *each_on("postgres", KILLS),
-        *each_on("sqlite", OTHERS),
-        *each_on("postgres", ["last.after:1:kill"]),
-    ],
-    indirect=["database"],
-)
+@pytest.mark.databases("postgres")
 def test_it_is_said_once_and_each_page_counts_once(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
@@ -62,17 +56,16 @@ def test_it_is_said_once_and_each_page_counts_once(
     look: Look,
     web: OddWeb,
     tmp_path: Path,
-    faults: list[str],
 ) -> None:
     web.latency = 0.02
     seen, marks = tmp_path / "seen", tmp_path / "marks"
     marks.mkdir()
-    odd_env |= {"FAULT": ",".join(faults), "FAULT_MARKS": str(marks)}
+    odd_env |= {"FAULT": ",".join(FAULTS), "FAULT_MARKS": str(marks)}
     start_manage("runcrawler", "--node", "one", "--workers", 2, "--concurrency", 8)
     pk = submit("ending", url=web.url, many=PAGES, seen=seen)
     check(look, pk)
     assert {*seen.read_text().splitlines()} == {f"{pk} {PAGES + 1}"}
-    assert {mark.name for mark in marks.iterdir()} == {fault.replace(":", "_") for fault in faults}
+    assert {mark.name for mark in marks.iterdir()} == {fault.replace(":", "_") for fault in FAULTS}
 
 
 @pytest.mark.databases("postgres")
