@@ -1,4 +1,5 @@
-"""Signals of a master: handlers only record them; the loop wakes up and processes them in order."""
+"""Signals of a master, which handlers only record: its loop wakes up and takes them in order. And
+exit codes of processes."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ import signal
 import socket
 from types import FrameType
 from typing import Any
+
+HANDED_OVER = 3  # exit code of a master replaced by another; Django's reloader uses it too
 
 
 class Signals:
@@ -66,3 +69,13 @@ class Signals:
         """The signals since the last call, in order."""
         taken, self._arrived = self._arrived, []
         return taken
+
+
+def describe_exit(code: int) -> str:
+    """An exit code in words."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:  # a real-time signal
+        return f"signal {-code}"

@@ -15,7 +15,8 @@ from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.pages.kept_pages import KeptPages
 from crawlframe.node.worker.reparsing import Records
 from crawlframe.node.worker.run_request import RequestRunner
-from crawlframe.node.worker.start.start_run import StartParts, StartRoom, StartRuns
+from crawlframe.node.worker.start.start_parts import StartParts, StartRoom
+from crawlframe.node.worker.start.start_run import StartRuns
 from crawlframe.node.worker.task.open_task import CrawlMaker
 from crawlframe.node.worker.task.task_source import TaskSource
 from crawlframe.pages.reparse import PageNumbers, Reparse, SourcePage
@@ -87,19 +88,19 @@ class _Pages(KeptPages):
 
 class _Parts(StartParts):
     def __init__(self, ledger: DjangoLedger) -> None:
-        self._ledger = ledger
+        self._rows = ledger
         self.waiting: list[Admission] = []
 
     async def last(self, task: int) -> StartPart | None:
-        return self._ledger.starts.last(task)
+        return self._rows.starts.last(task)
 
     async def record(self, host: str, part: StartPart, fingerprints: list[bytes]) -> StartPart:
-        assert self._ledger.starts.add(part)
+        assert self._rows.starts.add(part)
         self.waiting += part.follow_ups
         return part
 
     async def found(self, task: int, visit: Visit) -> None:
-        self._ledger.starts.add_found(task, visit)
+        self._rows.starts.add_found(task, visit)
 
     async def room(self, task: int) -> StartRoom:
         return StartRoom.GO

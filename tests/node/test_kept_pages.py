@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from crawlframe.node.worker.commit import stores
+from crawlframe.node.worker.commit.stores import Stores
 from crawlframe.node.worker.pages import kept_pages
-from crawlframe.node.worker.pages.kept_pages import StoredKeptPages
-from crawlframe.node.worker.task import task_source
+from crawlframe.node.worker.pages.kept_pages import KeptPages
 from crawlframe.pages.reparse import SourcePage
 from crawlframe.run.ledger import LedgerAway
 
@@ -22,6 +23,7 @@ class Store:
         self.reads: list[list[int]] = []
         self.away = 0
         self.broken = False
+        self.pages, self.leave = self, None
         self._size = size
         self._at_once = at_once
 
@@ -43,9 +45,10 @@ class Store:
         return SourcePage(n, b"r", 1, "u", 200, "", {}, "", b"", bytes(self._size))
 
 
-def run(store: Store, use: Callable[[StoredKeptPages], Any]) -> Any:
+def run(store: Store, use: Callable[[KeptPages], Any]) -> Any:
     async def main() -> Any:
-        return await asyncio.wait_for(use(StoredKeptPages(store, store)), 60)  # type: ignore[arg-type]
+        committer: Any = store
+        return await asyncio.wait_for(use(KeptPages(Stores(committer, committer, committer))), 60)
 
     return asyncio.run(main())
 
@@ -53,7 +56,7 @@ def run(store: Store, use: Callable[[StoredKeptPages], Any]) -> Any:
 def test_what_is_asked_for_together_is_read_at_once() -> None:
     store = Store()
 
-    async def use(pages: StoredKeptPages) -> list[Any]:
+    async def use(pages: KeptPages) -> list[Any]:
         return await asyncio.gather(*map(pages.page, (3, 1, 2, 3, 500)))
 
     found = run(store, use)
@@ -62,7 +65,7 @@ def test_what_is_asked_for_together_is_read_at_once() -> None:
 
 
 def test_a_database_that_is_away_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_source, "PAUSE", 0.0)
+    monkeypatch.setattr(stores, "PAUSE", 0.0)
     store = Store()
     store.away = 2
     assert run(store, lambda pages: pages.page(7)).number == 7
@@ -72,7 +75,7 @@ def test_an_error_reaches_those_who_asked_and_nobody_else() -> None:
     store = Store()
     store.broken = True
 
-    async def use(pages: StoredKeptPages) -> Any:
+    async def use(pages: KeptPages) -> Any:
         with pytest.raises(ValueError, match="no"):
             await pages.page(1)
         store.broken = False
@@ -86,7 +89,7 @@ def test_no_more_is_read_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch)
     store = Store(size=10, at_once=2)
     held = most = 0
 
-    async def one(pages: StoredKeptPages, n: int) -> None:
+    async def one(pages: KeptPages, n: int) -> None:
         nonlocal held, most
         page = await pages.page(n)
         assert page is not None
@@ -96,7 +99,7 @@ def test_no_more_is_read_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch)
         held -= len(page.body)
         pages.give(page)
 
-    async def use(pages: StoredKeptPages) -> None:
+    async def use(pages: KeptPages) -> None:
         await asyncio.gather(*(one(pages, n) for n in range(20)))
 
     run(store, use)
@@ -107,7 +110,7 @@ def test_no_more_is_read_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch)
 def test_who_gives_up_leaves_the_page_to_others() -> None:
     store = Store()
 
-    async def use(pages: StoredKeptPages) -> Any:
+    async def use(pages: KeptPages) -> Any:
         first = asyncio.ensure_future(pages.page(5))
         second = asyncio.ensure_future(pages.page(5))
         await asyncio.sleep(0)
@@ -120,13 +123,13 @@ def test_who_gives_up_leaves_the_page_to_others() -> None:
 def test_returned_memory_equals_the_memory_taken() -> None:
     store = Store()
 
-    async def together(pages: StoredKeptPages) -> int:
+    async def together(pages: KeptPages) -> int:
         for page in await asyncio.gather(pages.page(5), pages.page(5)):
             assert page is not None
             pages.give(page)
         return pages._held
 
-    async def gone(pages: StoredKeptPages) -> int:
+    async def gone(pages: KeptPages) -> int:
         late = asyncio.ensure_future(pages.page(6))
         await asyncio.sleep(0)
         late.cancel()

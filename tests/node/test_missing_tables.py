@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawlframe.node.supervisor.missing_tables import MissingTables
+from crawlframe.node.supervisor.master_processes import MissingTables
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from crawlframe.errors import SpiderError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.near import Like, NearPage
 from crawlframe.near.fingerprint import NearStore
-from crawlframe.node.worker.commit.page_notices import NearPageEnds
+from crawlframe.node.worker.commit.participants import NearPageEnds
 from crawlframe.node.worker.pages.near_pages import NearQuestion, NearSource
 from crawlframe.run.ledger import Recorded
 from crawlframe.run.outcome import Outcome, Verdict

@@ -15,14 +15,8 @@ from crawlframe.fetch.page_cache import PageCache
 from crawlframe.frontier.client.records import Claimed
 from crawlframe.node.worker.fetch.replay import KEPT_HOST, CacheReplay
 from crawlframe.node.worker.start import start_run
-from crawlframe.node.worker.start.start_run import (
-    PART,
-    StartEnded,
-    StartParts,
-    StartRoom,
-    StartRuns,
-)
-from crawlframe.node.worker.start.stored_starts import StoredStarts
+from crawlframe.node.worker.start.start_parts import StartEnded, StartParts, StartRoom
+from crawlframe.node.worker.start.start_run import PART, StartRuns
 from crawlframe.request.request import Admission, Request, make_rid, root_admission
 from crawlframe.revisit import Revisit
 from crawlframe.revisit.visit import Visit
@@ -435,10 +429,12 @@ def test_pages_of_the_cache_do_not_wait_for_their_hosts(tmp_path: Path) -> None:
         pushed.append(given)
         return True
 
-    nothing: Any = SimpleNamespace(starts=SimpleNamespace(push=push))
-    made = StoredStarts(
-        nothing, nothing, nothing, nothing, 1, CacheReplay(lambda: cache, places=True)
+    starts = SimpleNamespace(push=push)
+    stores: Any = SimpleNamespace(
+        ask=None, frontier=SimpleNamespace(starts=starts), ledger=SimpleNamespace(starts=None)
     )
+    sieve: Any = None
+    made = StartParts(stores, sieve, 1, CacheReplay(lambda: cache, places=True))
     assert made._push("start", part)
     assert [one.host for one in pushed[0][-1]] == [KEPT_HOST + one.rid.hex()]
     assert part.follow_ups == [one]  # the ledger has its real host

@@ -16,7 +16,7 @@ from crawlframe.errors import TablesMissing
 from crawlframe.frontier.cluster.nodes import CodeState
 from crawlframe.frontier.cluster.rollouts import Rollout
 from crawlframe.node.code import Code
-from crawlframe.node.exits import HANDED_OVER
+from crawlframe.node.signals import HANDED_OVER
 from crawlframe.node.supervisor import reexec
 from crawlframe.node.supervisor.git import Follower
 from crawlframe.node.supervisor.mailbox import FileChanged, PullEnded

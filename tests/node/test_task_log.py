@@ -14,11 +14,11 @@ import pytest
 from crawlframe import Request, Spider
 from crawlframe.base.secret import Secret
 from crawlframe.base.stats import OPENING, RUNNING
-from crawlframe.node.worker.commit.log_writer import LogWriter
 from crawlframe.node.worker.commit.task_log import (
     MAX_HELD,
     MAX_TEXT,
     MAX_URL,
+    LogWriter,
     Printed,
     Running,
     TaskLog,

@@ -39,7 +39,7 @@ def parts(pk: int) -> int:
 # Each strikes once, one after another.
 FAULTS = [
     "start.part.after:1:kill", "start.part.before:2:kill", "start.part.before:2:error",
-    "start.part.after:3:error", "push.after:1:error", "push.before:2:kill", "push.after:2:kill",
+    "start.part.after:2:error", "push.after:1:error", "push.before:2:kill", "push.after:2:kill",
     "commit.after:1:kill", "complete.before:1:kill",
 ]  # fmt: skip
 

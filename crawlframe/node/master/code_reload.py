@@ -11,7 +11,6 @@ from crawlframe.conf import Settings
 from crawlframe.frontier.cluster.nodes import CodeState
 from crawlframe.items.encode import item_adapter
 from crawlframe.node.child_process import Child
-from crawlframe.node.exits import describe_exit
 from crawlframe.node.master.recorded_check import RecordedCheck
 from crawlframe.node.master.reload_report import ReloadReport
 from crawlframe.node.master.supervisor_link import SupervisorLink
@@ -26,6 +25,7 @@ from crawlframe.node.messages import (
     LoadingVersion,
     Unsteady,
 )
+from crawlframe.node.signals import describe_exit
 from crawlframe.node.supervisor_messages import InitialState, Reload
 
 log = logging.getLogger(__name__)

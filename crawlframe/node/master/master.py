@@ -17,7 +17,6 @@ from crawlframe.frontier import Claim, Frontier
 from crawlframe.frontier.waits import WaitLog
 from crawlframe.node import messages, supervisor_messages
 from crawlframe.node.child_process import CHECKER, Child, adopt_orphans
-from crawlframe.node.exits import HANDED_OVER
 from crawlframe.node.master.affinity import NodeAffinity
 from crawlframe.node.master.claims import Claims
 from crawlframe.node.master.code_reload import CodeReload
@@ -31,7 +30,7 @@ from crawlframe.node.master.supervisor_link import SupervisorLink
 from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import FromChecker, FromTemplate
 from crawlframe.node.services import Services
-from crawlframe.node.signals import Signals
+from crawlframe.node.signals import HANDED_OVER, Signals
 
 log = logging.getLogger(__name__)
 

@@ -7,11 +7,11 @@ import logging
 from collections.abc import Callable
 
 from crawlframe.node.child_process import Child
-from crawlframe.node.exits import describe_exit
 from crawlframe.node.master.offspring import kill_with_all
 from crawlframe.node.master.template import Template
 from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import Checked, CheckingPage, CheckRecorded, CodeLoaded, FromChecker
+from crawlframe.node.signals import describe_exit
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,6 @@ from crawlframe.conf import Settings
 from crawlframe.frontier.cluster.nodes import DEATHS_WITHIN, NodeHealth
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child_process import CAN_ADOPT, CHECKER, WORKERS, Child
-from crawlframe.node.exits import describe_exit
 from crawlframe.node.master.blame import Shortage, blamed
 from crawlframe.node.master.browser_process import BrowserSocket
 from crawlframe.node.master.template import Template
@@ -33,6 +32,7 @@ from crawlframe.node.messages import (
 )
 from crawlframe.node.running_marks import RunningMarks
 from crawlframe.node.services import Services
+from crawlframe.node.signals import describe_exit
 
 log = logging.getLogger(__name__)
 

@@ -6,18 +6,15 @@ import fcntl
 import logging
 import os
 import re
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from crawlframe.base.program import command
 from crawlframe.code.checkout import DIGITS, Checkout, GitError
 from crawlframe.errors import CrawlframeError
-from crawlframe.node.supervisor.mailbox import Mailbox, PullEnded
 
 log = logging.getLogger(__name__)
 
@@ -302,35 +299,3 @@ def _in_plain_words() -> Iterator[None]:
 def _some(paths: list[str]) -> str:
     more = f" and {len(paths) - MAX_FILES} more" if len(paths) > MAX_FILES else ""
     return ", ".join(paths[:MAX_FILES]) + more
-
-
-class PullThread(threading.Thread):
-    """Puts a PullEnded for each pull into a mailbox. ``every``: seconds between pulls of the tip of
-    the branch; 0: only requested ones."""
-
-    def __init__(self, follower: Follower, every: float, mailbox: Mailbox) -> None:
-        super().__init__(name="pulling", daemon=True)
-        self.follows = follower.name
-        self._follower = follower
-        self.every = every
-        self._mailbox = mailbox
-        self._asked: SimpleQueue[tuple[str, bool, int]] = SimpleQueue()
-
-    def ask(self, revision: str, back: bool, rollout: int) -> None:
-        """Pulls this revision, which may lie behind the checked out revision if ``back``."""
-        self._asked.put((revision, back, rollout))
-
-    def run(self) -> None:
-        while True:
-            revision: str | None = None
-            back, rollout = False, 0
-            try:
-                revision, back, rollout = self._asked.get(timeout=self.every or None)
-            except Empty:
-                pass
-            pulled = self._follower.pull(revision, back=back)
-            if pulled.problem:
-                log.error("the pull of %s is refused: %s", revision or self.follows, pulled.problem)
-            elif revision is not None:
-                log.info("the checkout is at %s", pulled.revision[:DIGITS])
-            self._mailbox.put(PullEnded(pulled.revision[:DIGITS], pulled.problem, rollout))

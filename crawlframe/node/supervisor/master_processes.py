@@ -1,4 +1,4 @@
-"""MasterProcesses: the masters of one supervisor, and their roles."""
+"""MasterProcesses: the masters of one supervisor, their roles, and when they are started again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 from crawlframe.code.version import CLOCK_LAG
 from crawlframe.frontier.cluster.nodes import CodeState
 from crawlframe.node.channel import ChannelClosed
-from crawlframe.node.exits import describe_exit
+from crawlframe.node.signals import describe_exit
 from crawlframe.node.supervisor.pulls import Pulls
 from crawlframe.node.supervisor_messages import (
     AdoptedMaster,
@@ -260,3 +260,30 @@ class Restarts:
             return False
         self._at = None
         return True
+
+
+class MissingTables:
+    """A framework that was refused because the database lacks its tables is tried again after the
+    database has been migrated. A mark identifies the applied migrations; stewards report it when it
+    changes."""
+
+    def __init__(self) -> None:
+        self._mark = self._tried = ""
+        self._lacking = False
+
+    def begin(self) -> None:
+        """A new master starts to check the tables."""
+        self._tried, self._lacking = self._mark, False
+
+    def lack(self) -> bool:
+        """The master ended because tables are missing. Returns whether to try again at once,
+        because there was a migration in the meantime."""
+        self._lacking = self._mark == self._tried
+        return not self._lacking
+
+    def learn(self, mark: str) -> bool:
+        """Takes the current mark. Returns whether to try again the master that lacked tables."""
+        again = self._lacking and mark != self._mark
+        self._mark = mark
+        self._lacking &= not again
+        return again

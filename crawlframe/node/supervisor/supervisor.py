@@ -19,19 +19,18 @@ from crawlframe.errors import TablesMissing
 from crawlframe.node import supervisor_messages
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.code import Code
-from crawlframe.node.exits import HANDED_OVER, describe_exit
-from crawlframe.node.signals import Signals
+from crawlframe.node.signals import HANDED_OVER, Signals, describe_exit
 from crawlframe.node.supervisor import reexec
 from crawlframe.node.supervisor.debounce import Changes
-from crawlframe.node.supervisor.git import Follower, PullThread
+from crawlframe.node.supervisor.git import Follower
 from crawlframe.node.supervisor.mailbox import FileChanged, Mailbox, PullEnded
 from crawlframe.node.supervisor.master_processes import (
     RETRY_PAUSES,
     MasterProcess,
     MasterProcesses,
+    MissingTables,
     Restarts,
 )
-from crawlframe.node.supervisor.missing_tables import MissingTables
 from crawlframe.node.supervisor.pulls import Pulls
 from crawlframe.node.supervisor.watcher import TreeReloader, WatcherThread
 
@@ -70,7 +69,7 @@ class Supervisor:
         self._changes = Changes(code, settings.quiet)
         reloader = TreeReloader(code.trees, [*code.singles, *code.packages], polling=polling)
         self._watcher = WatcherThread(reloader, self.mailbox)
-        self._pulls = Pulls(PullThread(follower, follow_every, self.mailbox) if follower else None)
+        self._pulls = Pulls(follower, follow_every, self.mailbox)
         self._handled: Identity | None = None  # the identity that was loaded or refused last
         self._compared: Identity | None = None  # the identity that a comparison requested last
         self._outdated = False  # this process has an older framework than its master

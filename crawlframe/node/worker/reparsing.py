@@ -18,7 +18,8 @@ from crawlframe.node.worker.crawl.stage import CrawlFetch
 from crawlframe.node.worker.crawl.task_crawl import Park, TaskCrawl, check_fit
 from crawlframe.node.worker.fetch.usage_signals import UsageSignals
 from crawlframe.node.worker.pages.kept_pages import KeptPages
-from crawlframe.node.worker.start.start_run import POLL, StartEnded, StartRoom, StartRuns
+from crawlframe.node.worker.start.start_parts import StartEnded, StartRoom
+from crawlframe.node.worker.start.start_run import POLL, StartRuns
 from crawlframe.node.worker.task.crawls import Crawls, UnknownTask
 from crawlframe.node.worker.task.task_source import TaskSource
 from crawlframe.node.worker.verdict.backoff import backoff

@@ -33,7 +33,7 @@ from crawlframe.node.worker.fetch.stages import FetchSources, Stages
 from crawlframe.node.worker.pages.keeping import Keeping
 from crawlframe.node.worker.pages.page_reuse import again
 from crawlframe.node.worker.reparsing import NO_RECORDS, Records, Reparsing
-from crawlframe.node.worker.start.start_run import StartEnded
+from crawlframe.node.worker.start.start_parts import StartEnded
 from crawlframe.node.worker.task.crawls import Crawls
 from crawlframe.node.worker.task.open_task import OPENED, NotOpened
 from crawlframe.node.worker.task.task_source import TaskSource

@@ -36,25 +36,24 @@ from crawlframe.node.messages import (
 )
 from crawlframe.node.services import Services
 from crawlframe.node.worker.commit.committer import Committer
-from crawlframe.node.worker.commit.log_writer import LogWriter
 from crawlframe.node.worker.commit.participants import participants
+from crawlframe.node.worker.commit.stores import Stores
+from crawlframe.node.worker.commit.task_log import LogWriter
 from crawlframe.node.worker.fetch.permits import StoredPermits
+from crawlframe.node.worker.fetch.proxy_source import ProxySource
 from crawlframe.node.worker.fetch.replay import CacheReplay
 from crawlframe.node.worker.fetch.stages import FetchSources
-from crawlframe.node.worker.fetch.stored_proxies import StoredProxies
 from crawlframe.node.worker.fetch.stored_renders import StoredRenders
-from crawlframe.node.worker.pages.kept_pages import StoredKeptPages
-from crawlframe.node.worker.pages.near_pages import StoredNear
-from crawlframe.node.worker.pages.page_source import StoredPages
+from crawlframe.node.worker.pages.kept_pages import KeptPages
+from crawlframe.node.worker.pages.near_pages import NearSource
+from crawlframe.node.worker.pages.page_source import PageSource
 from crawlframe.node.worker.reparsing import Records
 from crawlframe.node.worker.robots.guard import RobotsGuard
-from crawlframe.node.worker.robots.store import StoredRobots
+from crawlframe.node.worker.robots.store import RobotsStore
 from crawlframe.node.worker.run_request import RequestRunner, outcome_of
+from crawlframe.node.worker.start.start_parts import StartParts
 from crawlframe.node.worker.start.start_run import StartRuns
-from crawlframe.node.worker.start.stored_starts import StoredStarts
-from crawlframe.node.worker.task.identity_refresh import IdentityRefresh
 from crawlframe.node.worker.task.open_task import CrawlMaker
-from crawlframe.node.worker.task.recipe_refresh import RecipeRefresh
 from crawlframe.node.worker.task.task_source import StoredTasks
 from crawlframe.node.worker.verdict.failures import callback_traceback, is_cancelled
 from crawlframe.node.worker.verdict.signals import FetchReports
@@ -136,6 +135,9 @@ class Worker:
             self._robots.watch(),
             self._downloader.sweep(),
             self._renders.watch(),
+            self._proxies.watch(),
+            self._tasks.watch_identity(),
+            self._tasks.watch_recipes(self._runner.crawls.forget),
         )
         chores = [self._loop.create_task(chore) for chore in started]
         parsers_watch = self._loop.create_task(self._watch_parsers())
@@ -166,22 +168,19 @@ class Worker:
         )
         identity = Identity(self._settings.signature_agent)
         self._downloader = Downloader(self._settings, identity, browser=self._browser)
-        self._identity = IdentityRefresh(
-            identity, ledger.access, self._committer.call, self._loop.call_soon_threadsafe
-        )
         name = f"{self._settings.node}/{os.getpid()}"
         self._log = LogWriter(ledger.activity, self._committer.call, name)
         maker = CrawlMaker(self._registry, self._settings.deadline)
-        stores = self._committer, self._frontier, ledger
-        self._robots = RobotsGuard(self._settings, self._downloader, StoredRobots(*stores))
-        self._proxies = StoredProxies(self._committer, ledger.access)
-        self._renders = StoredRenders(self._committer, self._frontier)
+        stores = Stores(self._committer, self._frontier, ledger)
+        self._robots = RobotsGuard(self._settings, self._downloader, RobotsStore(stores))
+        self._proxies = ProxySource(stores)
+        self._renders = StoredRenders(stores)
         ahead = self._settings.start_ahead
-        self._starts = StartRuns(StoredStarts(*stores, self._sieve, ahead, replay))
-        tasks = StoredTasks(*stores, maker, self._identity, read=self._log.lines.learn)
+        self._starts = StartRuns(StartParts(stores, self._sieve, ahead, replay))
+        self._tasks = StoredTasks(stores, maker, identity, read=self._log.lines.learn)
         self._runner = RequestRunner(
             self._settings,
-            tasks,
+            self._tasks,
             self._version,
             self._downloader,
             self._sieve,
@@ -191,20 +190,13 @@ class Worker:
             sources=FetchSources(
                 self._robots,
                 replay,
-                StoredPermits(self._committer, self._frontier, self._generation),
+                StoredPermits(stores, self._generation),
                 self._proxies,
-                StoredPages(*stores),
-                StoredNear(*stores),
+                PageSource(stores),
+                NearSource(stores),
             ),
             renders=self._renders,
-            records=Records(self._starts, StoredKeptPages(self._committer, ledger.pages)),
-        )
-        self._recipes = RecipeRefresh(
-            tasks.recipes,
-            ledger.tasks,
-            self._runner.crawls.forget,
-            self._committer.call,
-            self._loop.call_soon_threadsafe,
+            records=Records(self._starts, KeptPages(stores)),
         )
 
     # -- master -> worker -------------------------------------------------------------------------
@@ -305,7 +297,7 @@ class Worker:
 
     async def _beat(self) -> None:
         process = psutil.Process()
-        begun, then, used = time.monotonic(), 0.0, 0.0
+        then = used = 0.0
         while True:
             now, total = time.monotonic(), time.process_time()
             self._busy = total - used > BUSY_SHARE * (now - then)
@@ -316,9 +308,6 @@ class Worker:
             memory = process.memory_info().rss
             self._send(Beat(memory, self._committer.waits, stuck=parsers.stuck()))
             self._committer.confirm()
-            self._identity.tick(now - begun)
-            self._recipes.tick()
-            self._proxies.tick()
             self._log.tick()
             busy = {one.task for one in self._running.values()}
             self._runner.crawls.let_go(busy, IDLE_SECONDS)

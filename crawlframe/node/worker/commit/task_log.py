@@ -1,24 +1,28 @@
-"""TaskLog: logs and printed lines of spiders, kept until the commit thread writes them."""
+"""TaskLog: logs and printed lines of spiders, which the commit thread writes in batches."""
 
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterable
-from typing import Any, NamedTuple, TextIO
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TextIO, cast
 
 from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.base.secret import MASK, secret_texts, without_logins
 from crawlframe.base.stats import OPENING, RUNNING
-from crawlframe.run.ledger import LogLine, TaskSpec
+from crawlframe.run.ledger import ActivityLedger, LedgerAway, LedgerRefused, LogLine, TaskSpec
+
+log = logging.getLogger(__name__)
 
 MAX_HELD = 1000  # lines that wait to be written; older ones are dropped
 MAX_TEXT = 4000  # characters of a line
 MAX_URL = 2000
 MAX_TASKS = 1000  # whose secrets are remembered
 MAX_UNFINISHED = 100  # printed lines that have no end yet
+_PLAIN = logging.Formatter()
 OURS = ("crawlframe", "crawlservice", "django")  # loggers of the framework, not of spiders
 
 
@@ -151,4 +155,42 @@ class Printed:
         return getattr(self._stream, name)
 
 
-_PLAIN = logging.Formatter()
+class LogWriter:
+    """``call`` runs a job in the thread that owns the ledger; ``worker``: see TaskLog."""
+
+    def __init__(
+        self, ledger: ActivityLedger, call: Callable[[Callable[[], None]], None], worker: str = ""
+    ) -> None:
+        self.lines = TaskLog(worker)
+        self._ledger = ledger
+        self._call = call
+        self._writing = False
+
+    def listen(self) -> None:
+        """Starts to take this process's logs and prints."""
+        logging.getLogger().addHandler(self.lines)
+        sys.stdout = cast(TextIO, Printed(sys.stdout, self.lines, "stdout", logging.INFO))
+        sys.stderr = cast(TextIO, Printed(sys.stderr, self.lines, "stderr", logging.WARNING))
+
+    def tick(self) -> None:
+        """Writes the lines. While an earlier write waits for the database, lines are held, and the
+        oldest dropped if there are too many."""
+        if not self._writing:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes the lines, after the write in progress."""
+        if self.lines.waits:
+            self._writing = True
+            self._call(self._write)
+
+    def _write(self) -> None:
+        """Writes lines at most once: a failure costs lines, which are counted."""
+        lines, lost = self.lines.take()
+        try:
+            self._ledger.add_log(lines, lost)
+        except (LedgerAway, LedgerRefused) as error:
+            self.lines.lose(lines, lost)
+            log.warning("%d lines of tasks' logs are dropped: %s", len(lines), error)
+        finally:
+            self._writing = False

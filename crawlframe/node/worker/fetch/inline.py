@@ -18,7 +18,7 @@ from crawlframe.fetch.journey.trail import Trail
 from crawlframe.node.worker.crawl.stage import CrawlFetch, Next, Stage
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.fetch.permits import LONGEST_WAIT, HostPermits
-from crawlframe.node.worker.fetch.proxies import ProxySource
+from crawlframe.node.worker.fetch.proxy_source import ProxySource
 from crawlframe.node.worker.robots.site_files import Wait
 from crawlframe.proxies.place import limited_at
 from crawlframe.proxies.proxy import ChosenProxy

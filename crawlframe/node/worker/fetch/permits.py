@@ -14,14 +14,11 @@ from collections.abc import AsyncIterator
 from redis import RedisError
 
 from crawlframe.errors import Fenced, FetchError
-from crawlframe.frontier import Frontier
 from crawlframe.frontier.client.records import NO_SIGNAL, Signal
 from crawlframe.frontier.permits import Permit
 from crawlframe.frontier.reservations import Target
-from crawlframe.node.worker.commit.committer import Committer
+from crawlframe.node.worker.commit.stores import Batches, Stores
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
-from crawlframe.node.worker.pages.page_source import Batches
-from crawlframe.node.worker.task.task_source import on_commit_thread
 from crawlframe.run.outcome import CANCELLED
 
 LONGEST_WAIT = 60.0  # seconds that a fetch waits for its host; callbacks have 120 by default
@@ -81,12 +78,12 @@ class HostPermits(ABC):
 
 
 class StoredPermits(HostPermits):
-    """Permits of the frontier, on the connection of the commit thread."""
+    """Permits of the frontier."""
 
-    def __init__(self, committer: Committer, frontier: Frontier, generation: int) -> None:
-        self._committer = committer
-        self._permits = frontier.permits
-        self._targets = Batches(committer, frontier.reservations.follow)
+    def __init__(self, stores: Stores, generation: int) -> None:
+        self._stores = stores
+        self._permits = stores.frontier.permits
+        self._targets = Batches(stores, stores.frontier.reservations.follow)
         self._generation = generation
 
     @contextlib.asynccontextmanager
@@ -121,7 +118,7 @@ class StoredPermits(HostPermits):
                 where = self._generation, task, host, token
                 return self._permits.ask(*where, *ms, own=own, address=address)
 
-            permit = await on_commit_thread(self._committer, ask)
+            permit = await self._stores.ask(ask)
             if permit.ended:
                 raise TaskOver(host)
             if permit.given:
@@ -135,11 +132,11 @@ class StoredPermits(HostPermits):
             try:
                 self._permits.end(self._generation, task, host, token, Signal(*held.signal))
             except Fenced:
-                self._committer.leave()
+                self._stores.leave()
             except (RedisError, OSError):
                 pass  # it lapses
 
-        self._committer.call(end)
+        self._stores.call(end)
 
 
 class LocalPermits(HostPermits):

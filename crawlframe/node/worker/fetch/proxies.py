@@ -1,44 +1,17 @@
-"""Proxies of requests: where a worker gets them, and the stage that finds the proxy of a claim."""
+"""Proxying: the stage that finds the proxy of a claimed request."""
 
 from __future__ import annotations
-
-from abc import ABC, abstractmethod
 
 from crawlframe.errors import ConfigError
 from crawlframe.frontier.client.records import BLOCKED, Claimed
 from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next, NoResponse
-from crawlframe.proxies.place import is_pool, place_of, route_in, selector_in
-from crawlframe.proxies.proxy import ChosenProxy, fixed_proxy
+from crawlframe.node.worker.fetch.proxy_source import ProxySource
+from crawlframe.proxies.place import place_of
 from crawlframe.response.response import Response
 from crawlframe.run.outcome import Outcome, Verdict
 
 UNKNOWN_PAUSE = 1000  # milliseconds that a request waits whose proxy is not known any more
 UNREADABLE_PAUSE = 30_000  # the same if this node cannot read the credentials of its proxy
-
-
-class ProxySource(ABC):
-    """Proxies for requests, used from one event loop."""
-
-    async def of(self, claimed: Claimed) -> ChosenProxy | None:
-        """The proxy of a claimed request whose place has a route; None if it is not known any
-        more. Raises ConfigError if this node cannot read its credentials."""
-        if claimed.proxy:
-            return await self.find(claimed.proxy)
-        route = route_in(claimed.host)
-        return None if not route or is_pool(selector_in(route)) else fixed_proxy(route)
-
-    async def for_route(self, route: str) -> ChosenProxy | None:
-        """A proxy for a fetch outside of the queue; None if there is none now."""
-        choice = selector_in(route)
-        return await self.any_of(choice) if is_pool(choice) else fixed_proxy(route)
-
-    @abstractmethod
-    async def find(self, proxy: int) -> ChosenProxy | None:
-        """The proxy of the pool with this id."""
-
-    @abstractmethod
-    async def any_of(self, choice: str) -> ChosenProxy | None:
-        """A random proxy of the pool that a choice allows."""
 
 
 class Proxying:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from crawlframe.fetch.downloader import limits_of
 from crawlframe.fetch.journey.trail import Trail
 from crawlframe.frontier.reservations import Target
-from crawlframe.node.worker.commit.redirect_targets import MAX_DETAIL
+from crawlframe.node.worker.commit.participants import MAX_DETAIL
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.verdict.backoff import MAX_POLL, POLL, RESERVED_MS
 from crawlframe.request.request import Request

@@ -6,28 +6,38 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
+from crawlframe.base.limits import HOST_BYTE_LIMIT
+from crawlframe.errors import FetchError
+from crawlframe.fetch.body.pictures import pictures_of
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.node.worker.crawl.callbacks import Callbacks
-from crawlframe.node.worker.crawl.stage import ClaimedFetch, CrawlFetch, Next, Stage, around
+from crawlframe.node.worker.crawl.stage import (
+    ClaimedFetch,
+    CrawlFetch,
+    Next,
+    NoResponse,
+    Stage,
+    around,
+)
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.fetch.addresses import Addresses
 from crawlframe.node.worker.fetch.authors_layers import AuthorsLayers
-from crawlframe.node.worker.fetch.byte_budget import count_bytes, spare_bytes
 from crawlframe.node.worker.fetch.fetching import NO_FETCH, Way, download
-from crawlframe.node.worker.fetch.files import take_file, take_pictures
 from crawlframe.node.worker.fetch.permits import HostPermits, LocalPermits
-from crawlframe.node.worker.fetch.proxies import Proxying, ProxySource
+from crawlframe.node.worker.fetch.proxies import Proxying
+from crawlframe.node.worker.fetch.proxy_source import ProxySource
 from crawlframe.node.worker.fetch.rendering import Rendering
 from crawlframe.node.worker.fetch.replay import CacheReplay, back_to_host, not_kept
 from crawlframe.node.worker.fetch.usage_signals import UsageSignals
 from crawlframe.node.worker.pages.near_pages import NearPages, NearSource
 from crawlframe.node.worker.pages.page_reuse import PageReuse
 from crawlframe.node.worker.pages.page_source import PageSource
-from crawlframe.node.worker.robots.guard import RobotsGuard
+from crawlframe.node.worker.robots.guard import RobotsGuard, TdmGuard
 from crawlframe.node.worker.robots.side_trips import SideTrips
-from crawlframe.node.worker.robots.tdm_guard import TdmGuard
 from crawlframe.node.worker.verdict.signals import FetchReports, ResponseClassifier
 from crawlframe.request.downloader_names import BROWSER
+from crawlframe.response.response import Response
+from crawlframe.run.outcome import CANCELLED, Verdict
 
 
 @dataclass(frozen=True)
@@ -159,3 +169,39 @@ class Stages:
             case Way.ERRAND:
                 return self._side_trips.go_on
         return self._download
+
+
+async def spare_bytes(fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
+    """A stage: a request whose host has spent its bytes is not fetched. Raises NoResponse."""
+    outcome, budget = fetch.outcome, fetch.crawl.budget
+    if budget is not None and budget.is_spent(outcome.host):
+        outcome.end(Verdict.ERROR, CANCELLED, f"{HOST_BYTE_LIMIT} of {outcome.host}")
+        outcome.refuse_link(HOST_BYTE_LIMIT)
+        raise NoResponse
+    return await call_next(fetch)
+
+
+async def count_bytes(fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
+    """A stage before a download, whose bytes count."""
+    fetch.outcome.fetch.budget = fetch.crawl.budget
+    return await call_next(fetch)
+
+
+async def take_file(fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
+    """A stage: the outcome gets the saved file of a response that its callback gets."""
+    response = await call_next(fetch)
+    if response.file is not None:
+        fetch.outcome.results.files.append(response.file)
+    return response
+
+
+async def take_pictures(fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
+    """A stage: the outcome gets the pictures of a page, also of one that failed."""
+    outcome = fetch.outcome
+    try:
+        response = await call_next(fetch)
+    except FetchError as error:
+        outcome.results.pictures = pictures_of(error.response or error)
+        raise
+    outcome.results.pictures = pictures_of(response)
+    return response

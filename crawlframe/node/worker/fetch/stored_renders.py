@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import time
 from collections.abc import Callable
 
-from redis import RedisError
-
-from crawlframe.errors import Fenced, FrontierError
-from crawlframe.frontier import Frontier
-from crawlframe.node.worker.commit.committer import Committer
+from crawlframe.node.worker.commit.stores import Stores
 from crawlframe.node.worker.fetch.rendering import RenderSource
-from crawlframe.node.worker.task.task_source import on_commit_thread
 from crawlframe.render.knowledge import UNKNOWN, Knowledge
 from crawlframe.render.template import URLTemplate
-
-log = logging.getLogger(__name__)
 
 READ_SECONDS = 0.4  # seconds between two reads of the used spiders
 IDLE_SECONDS = 30.0  # seconds after which a spider is no longer followed
@@ -26,26 +17,20 @@ Found = dict[URLTemplate, Knowledge]
 
 
 class StoredRenders(RenderSource):
-    """Reads Redis on the connection of the commit thread. ``clock`` returns seconds since the
-    epoch."""
+    """``clock`` returns seconds since the epoch."""
 
-    def __init__(
-        self, committer: Committer, frontier: Frontier, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._committer = committer
-        self._frontier = frontier
+    def __init__(self, stores: Stores, clock: Callable[[], float] = time.time) -> None:
+        self._stores = stores
         self._clock = clock
         self._known: dict[str, Found] = {}  # by spider
-        self._used: dict[str, float] = {}
-        self._asked = False
+        self._last: dict[str, float] = {}  # when it was used
 
     async def find(self, spider: str, template: URLTemplate) -> Knowledge:
         now = self._clock()
-        self._used[spider] = now
+        self._last[spider] = now
         if spider not in self._known:
-            found = await on_commit_thread(
-                self._committer, lambda: self._frontier.renders.of(spider)
-            )
+            renders = self._stores.frontier.renders
+            found = await self._stores.ask(lambda: renders.of(spider))
             self._known.setdefault(spider, found)
         known = self._known.get(spider, {}).get(template, UNKNOWN)
         return known.at(round(1000 * now))
@@ -59,29 +44,19 @@ class StoredRenders(RenderSource):
 
     async def watch(self) -> None:
         """Follows the changes, until it is cancelled."""
-        while True:
-            await asyncio.sleep(READ_SECONDS)
-            self.tick()
+        what = "renders of templates"
+        await self._stores.follow(READ_SECONDS, self._used, self._read, self._take, what)
 
-    def tick(self) -> None:
-        """Asks for changes of the used spiders, and forgets the rest."""
+    def _used(self) -> bool:
+        """Forgets spiders that are not used any more; returns whether there are others."""
         now = self._clock()
-        for spider in [name for name, used in self._used.items() if now - used > IDLE_SECONDS]:
-            del self._used[spider]
+        for spider in [name for name, used in self._last.items() if now - used > IDLE_SECONDS]:
+            del self._last[spider]
             self._known.pop(spider, None)
-        if self._known and not self._asked:
-            self._asked = True
-            self._committer.call(self._refresh)
+        return bool(self._known)
 
-    def _refresh(self) -> None:
-        """Reads the templates, on the commit thread."""
-        try:
-            for spider in [*self._known]:
-                found = self._frontier.renders.of(spider)
-                if spider in self._known:
-                    self._known[spider] = found  # replaced whole: two threads use it
-        except Fenced:
-            self._committer.leave()
-        except (RedisError, FrontierError, OSError) as error:
-            log.warning("what is known about templates stays as it was: %s", error)
-        self._asked = False
+    def _read(self) -> dict[str, Found]:
+        return {spider: self._stores.frontier.renders.of(spider) for spider in [*self._known]}
+
+    def _take(self, found: dict[str, Found]) -> None:
+        self._known |= {spider: some for spider, some in found.items() if spider in self._known}

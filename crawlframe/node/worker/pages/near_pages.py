@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from crawlframe.frontier import Frontier
 from crawlframe.frontier.near import Like, NearPage
 from crawlframe.near.fingerprint import (
     PREFIX,
@@ -22,16 +20,14 @@ from crawlframe.near.fingerprint import (
     likeness,
     words_of,
 )
-from crawlframe.node.worker.commit.committer import Committer
+from crawlframe.node.worker.commit.stores import Batches, Stores
 from crawlframe.node.worker.crawl.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
-from crawlframe.node.worker.pages.page_source import Batches
 from crawlframe.node.worker.verdict.failures import callback_traceback, is_cancelled
 from crawlframe.pages.copy import Results
 from crawlframe.response.response import Response
 from crawlframe.response.stored_page import NearDuplicate
-from crawlframe.run.ledger import Ledger
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.spider.setting_tables import WITHIN
 
@@ -48,22 +44,16 @@ class NearQuestion(NamedTuple):
     page: NearPage
 
 
-class NearSource(ABC):
-    @abstractmethod
+class NearSource:
+    """Pages that were compared, in Redis and the database."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._asking = Batches(stores, self._ask)
+
     async def like(self, question: NearQuestion) -> Like | None:
         """Returns the page that this one is nearly the same as, with its URL, "" if that is not
         known; None if there is none."""
-
-
-class StoredNear(NearSource):
-    """Redis and the database, on the connections of the commit thread."""
-
-    def __init__(self, committer: Committer, frontier: Frontier, ledger: Ledger) -> None:
-        self._frontier = frontier
-        self._ledger = ledger
-        self._asking = Batches(committer, self._ask)
-
-    async def like(self, question: NearQuestion) -> Like | None:
         return await self._asking.ask(question)
 
     def _ask(self, asked: list[NearQuestion]) -> list[Like | None]:
@@ -72,10 +62,10 @@ class StoredNear(NearSource):
         for place, question in enumerate(asked):
             places[question.store].append(place)
         for store, mine in places.items():
-            found = self._frontier.near.ask(store, [asked[place].page for place in mine])
+            found = self._stores.frontier.near.ask(store, [asked[place].page for place in mine])
             # One that has a row is not known to Redis by its URL any more.
             rows = {like.head[:PREFIX] for like in found if like is not None and not like.url}
-            urls = self._ledger.urls_of(rows, store.task) if rows else {}
+            urls = self._stores.ledger.urls_of(rows, store.task) if rows else {}
             for place, like in zip(mine, found, strict=True):
                 if like is not None and not like.url:
                     like = like._replace(url=urls.get(like.head[:PREFIX], ""))

@@ -1,9 +1,10 @@
-"""RobotsGuard: asks the robots.txt of an origin before any fetch. The file is read without the
-spider's middlewares: headers of one spider must not decide the fetches of all others.
+"""RobotsGuard: asks the robots.txt of an origin before any fetch; TdmGuard: asks its tdmrep.json.
+The files are read without the spider's middlewares: headers of one spider must not decide the
+fetches of all others.
 
-Files like robots.txt state the rules of an origin. Each is read by one worker of the cluster, in
-the slot of the request that came first, which then goes back to the head of its lane, because its
-page has to pay the host's delay."""
+Such files state the rules of an origin. Each is read by one worker of the cluster, in the slot of
+the request that came first, which then goes back to the head of its lane, because its page has to
+pay the host's delay."""
 
 from __future__ import annotations
 
@@ -34,6 +35,7 @@ from crawlframe.request.downloader_names import BROWSER
 from crawlframe.request.record import Errand
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
+from crawlframe.robots import tdmrep
 from crawlframe.robots.reading import PATH
 from crawlframe.robots.rules import (
     ALLOW_ALL,
@@ -44,6 +46,7 @@ from crawlframe.robots.rules import (
     user_agent_of,
 )
 from crawlframe.robots.state import MAX_ORIGIN, SILENT, RobotsState, Status
+from crawlframe.robots.tdmrep import NO_TDM_RULES, TdmRules
 from crawlframe.spider.settings import SpiderSettings
 
 WATCH_EVERY = 1.0  # seconds between two looks for files that were forgotten
@@ -279,3 +282,48 @@ class RobotsCheck:
         if not allowed:
             token = product_token(self.reader.user_agent)
             raise RobotsForbidden(f"{origin_of(url)}/robots.txt forbids {url} to {token}")
+
+
+class TdmGuard(SiteRules[tuple[str, int], TdmRules]):
+    """The tdmrep.json files of all origins, for one worker, and for spiders with a purpose; a stage
+    inside ``robots``, whose store and files are used. They are read like robots.txt, and after it.
+    Their rows are next to its row, under the URL of the file."""
+
+    path = tdmrep.PATH
+
+    def __init__(self, robots: RobotsGuard) -> None:
+        super().__init__(robots.store, robots.files, robots.clock, NO_TDM_RULES)
+        self._robots = robots
+
+    async def fetch(self, fetch: F, call_next: Next[F]) -> Response:
+        """Checks each URL of the fetch before it is sent. Raises errors of ``rules_for``."""
+        assert isinstance(fetch.check, RobotsCheck)
+        fetch.check = check = TdmCheck(self, fetch.check)
+        response = await call_next(fetch)
+        response.reservation = check.rules.find(response.url)
+        return response
+
+    def _key(self, origin: str, reader: Reader) -> tuple[str, int]:
+        return origin, self._robots.forgotten
+
+    async def _known(
+        self, url: str, reader: Reader, state: RobotsState, now: float, fresh: bool
+    ) -> LoadedValue[TdmRules]:
+        rules = await asyncio.to_thread(TdmRules, state.text) if state.text else NO_TDM_RULES
+        left = min(RECHECK, state.known_until - now)
+        return LoadedValue(rules, left, Wait(url) if fresh else None)
+
+
+class TdmCheck:
+    """Checks the URLs that are sent for one request, after its RobotsCheck. ``rules`` are the rules
+    of the last URL."""
+
+    def __init__(self, guard: TdmGuard, robots: RobotsCheck) -> None:
+        self.rules = NO_TDM_RULES
+        self._guard = guard
+        self._robots = robots
+
+    async def __call__(self, url: str) -> None:
+        """Raises errors of RobotsCheck and ``TdmGuard.rules_for``."""
+        await self._robots(url)
+        self.rules = await self._guard.rules_for(url, self._robots.reader)

@@ -8,15 +8,14 @@ import contextlib
 import hashlib
 import logging
 import time
-from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
-from enum import Enum
 from typing import Any
 
 from crawlframe.frontier.client.batches import MAX_ENTRIES
 from crawlframe.node.worker.crawl.callbacks import Call, whole
+from crawlframe.node.worker.start.start_parts import StartEnded, StartParts, StartRoom
 from crawlframe.request.request import Request
-from crawlframe.revisit.visit import FoundPage, Visit
+from crawlframe.revisit.visit import FoundPage
 from crawlframe.run.collector import Collector
 from crawlframe.run.ledger import StartPart
 from crawlframe.run.outcome import CANCELLED, Outcome, Verdict
@@ -32,47 +31,6 @@ POLL = 0.5  # seconds between two looks whether a paused start may continue
 
 
 Step = Callable[[Call], Awaitable[str | None]]
-
-
-class StartRoom(Enum):
-    """Whether a start may continue."""
-
-    GO = "go"
-    WAIT = "wait"  # enough of its requests wait, or its task is paused
-    CANCELLED = "cancelled"
-
-
-class StartParts(ABC):
-    """The store of parts."""
-
-    @abstractmethod
-    async def last(self, task: int) -> StartPart | None:
-        """Returns the last recorded part of a task, whose requests are admitted then; None when
-        there is none."""
-
-    @abstractmethod
-    async def record(self, host: str, part: StartPart, fingerprints: list[bytes]) -> StartPart:
-        """Writes a part and admits its requests, if no other run has written one with its number.
-        ``host``: of the root request; ``fingerprints``: of the follow-ups. Returns the part as it
-        was written, without requests that the task knew. Raises StartEnded if another run is ahead,
-        or the database refuses the part."""
-
-    @abstractmethod
-    async def found(self, task: int, visit: Visit) -> None:
-        """Writes the pages that ``start`` has found so far, to be visited again. Raises StartEnded
-        if the database refuses them."""
-
-    @abstractmethod
-    async def room(self, task: int) -> StartRoom:
-        """Returns whether a start may continue now."""
-
-
-class StartEnded(Exception):
-    """The run ends here, and the root request with this verdict."""
-
-    def __init__(self, verdict: Verdict, reason: str = "", detail: str = "") -> None:
-        super().__init__(verdict, reason, detail)
-        self.verdict, self.reason, self.detail = verdict, reason, detail
 
 
 class _Another(BaseException):  # no error of the authors' code

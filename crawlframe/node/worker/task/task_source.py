@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TypeVar
-
-from redis.exceptions import RedisError
 
 from crawlframe.base.bounded_dict import BoundedDict
-from crawlframe.errors import Fenced
-from crawlframe.frontier import Frontier
-from crawlframe.node.worker.commit.committer import Committer
+from crawlframe.identity.identity import Identity
+from crawlframe.node.worker.commit.stores import Stores
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
-from crawlframe.node.worker.task.identity_refresh import IdentityRefresh
 from crawlframe.node.worker.task.open_task import CrawlMaker
-from crawlframe.run.ledger import Ledger, LedgerAway, TaskSpec
+from crawlframe.run.ledger import TaskSpec
 from crawlframe.spider.task_info import Summary
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 MAX_RECIPES = 1000  # tasks whose recipes are followed
-PAUSE = 1.0  # seconds between two tries to read from a database or Redis that is unavailable
+IDENTITY_SECONDS = 5.0  # seconds between two reads of keys and credentials
+RECIPES_SECONDS = 1.0  # seconds between two looks for new versions of recipes
 
 
 class TaskSource(ABC):
@@ -49,44 +42,68 @@ class TaskSource(ABC):
 
 
 class StoredTasks(TaskSource):
-    """Reads database and Redis on the connections of the commit thread, and repeats a read while
-    they are unavailable."""
+    """Reads database and Redis. ``identity``: has the keys and credentials, without which nothing
+    is fetched. ``read`` is called with each task that was read."""
 
     def __init__(
         self,
-        committer: Committer,
-        frontier: Frontier,
-        ledger: Ledger,
+        stores: Stores,
         maker: CrawlMaker,
-        identity: IdentityRefresh,
+        identity: Identity,
         read: Callable[[TaskSpec], None] = lambda spec: None,
     ) -> None:
-        """``read`` is called with each task that was read."""
-        self._committer = committer
-        self._frontier = frontier
-        self._ledger = ledger
+        self._stores = stores
+        self._frontier = stores.frontier
+        self._ledger = stores.ledger
         self._maker = maker
         self._identity = identity
         # task -> name and version of its recipe
-        self.recipes: BoundedDict[int, tuple[str, int]] = BoundedDict(MAX_RECIPES)
+        self._recipes: BoundedDict[int, tuple[str, int]] = BoundedDict(MAX_RECIPES)
         self._read = read
 
     async def load_task(self, task: int) -> TaskSpec | None:
-        return await on_commit_thread(self._committer, lambda: self._task(task))
+        return await self._stores.ask(lambda: self._task(task))
 
     async def load_cookies(self, task: int) -> tuple[dict[str, str], int]:
-        return await on_commit_thread(self._committer, lambda: self._frontier.cookies(task))
+        return await self._stores.ask(lambda: self._frontier.cookies(task))
 
     async def load_summary(self, task: int) -> Summary | None:
-        return await on_commit_thread(self._committer, lambda: self._summary(task))
+        return await self._stores.ask(lambda: self._summary(task))
 
     def make(self, spec: TaskSpec) -> TaskCrawl:
         if spec.recipe is not None:
-            self.recipes[spec.task] = spec.spider, spec.recipe.number
+            self._recipes[spec.task] = spec.spider, spec.recipe.number
         return self._maker.make(spec)
 
+    async def watch_identity(self) -> None:
+        """Follows changes of the keys and credentials, until it is cancelled."""
+        known, read = self._identity, self._ledger.access.identity
+        await self._stores.follow(
+            IDENTITY_SECONDS, lambda: known.is_loaded, read, known.load, "keys and credentials"
+        )
+
+    async def watch_recipes(self, forget: Callable[[int], None]) -> None:
+        """Calls ``forget`` with each task whose recipe has another version now, until it is
+        cancelled: requests that start later run with it, as after a reload. The next one brings the
+        task back here."""
+
+        def read() -> dict[str, int]:
+            names = {name for name, _ in [*self._recipes.values()]}
+            return self._ledger.tasks.recipe_numbers(names)
+
+        def take(found: dict[str, int]) -> None:
+            for task, (name, number) in [*self._recipes.items()]:
+                if found.get(name, number) != number:
+                    version = found[name]
+                    log.info("task %d continues with version %d of recipe %s", task, version, name)
+                    del self._recipes[task]
+                    forget(task)
+
+        await self._stores.follow(RECIPES_SECONDS, lambda: self._recipes, read, take, "recipes")
+
     def _task(self, task: int) -> TaskSpec | None:
-        self._identity.load_first()
+        if not self._identity.is_loaded:
+            self._identity.load(self._ledger.access.identity())
         spec = self._ledger.tasks.spec(task)
         if spec is not None:
             self._read(spec)
@@ -95,27 +112,3 @@ class StoredTasks(TaskSource):
     def _summary(self, task: int) -> Summary | None:
         counts = self._frontier.counts(task)
         return self._ledger.tasks.summary(task, counts) if counts and counts.nr == 1 else None
-
-
-async def on_commit_thread(committer: Committer, job: Callable[[], T]) -> T:
-    """Returns the result of ``job``, which runs in the commit thread and uses its connections. It
-    is repeated while the database or Redis is unavailable."""
-    while True:
-        future: concurrent.futures.Future[T] = concurrent.futures.Future()
-
-        def run(future: concurrent.futures.Future[T] = future) -> None:
-            if not future.set_running_or_notify_cancel():
-                return  # the caller was cancelled
-            try:
-                future.set_result(job())
-            except Fenced:
-                committer.leave()
-            except Exception as error:
-                future.set_exception(error)
-
-        committer.call(run)
-        try:
-            return await asyncio.wrap_future(future)
-        except (LedgerAway, RedisError) as error:
-            log.warning("a request waits: %s", error)
-            await asyncio.sleep(PAUSE)
