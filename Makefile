@@ -57,10 +57,9 @@ soak: .venv/dev ## the long versions of the tests, all on both databases, some 4
 	RELOADS=50 KILLS=60 LISTINGS=2000 $(BIN)/python -m pytest -n0 -s -m process tests/process/test_reload_kills.py
 	LISTINGS=5000 $(BIN)/python -m pytest -n0 -m process tests/process/test_demo_crawl.py
 	WARC_KILLS=200 $(BIN)/python -m pytest -n0 -s -m process tests/process/test_warc_kills.py
-	EXPORT_KILLS=500 $(BIN)/python -m pytest -n0 -m process tests/process/test_exports.py
 	$(BIN)/python -m pytest -m long --ignore=tests/process
 	HAND_OVERS=20 $(BIN)/python -m pytest -n0 -m long tests/process \
-		$(foreach name,paper reload_kills demo_crawl exports warc_kills,--ignore=tests/process/test_$(name).py)
+		$(foreach name,paper reload_kills demo_crawl warc_kills,--ignore=tests/process/test_$(name).py)
 
 worlds: .venv/dev ## the tests as a background job, in other time zones and locales, on a slow machine; ARGS="slow -x"
 	$(BIN)/python -m tests.worlds $(ARGS)

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -71,8 +71,57 @@ def postgres_template(postgres_url: str) -> Iterator[str]:
         yield name
 
 
-class OddWeb:
-    """A small site in threads of this process. ``pages``: path -> paths it links to."""
+Answer = tuple[int, dict[str, str], bytes]  # status, headers beside the usual ones, body
+
+
+class SmallSite:
+    """A site in threads of this process, with a server at each of these addresses of this machine.
+    A subclass has ``answer``."""
+
+    def __init__(self, *addresses: str) -> None:
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                status, more, body = site.answer(self)
+                self.send_response(status)
+                usual = {"Content-Type": "text/html; charset=utf-8"}
+                for name, value in {**usual, "Content-Length": str(len(body)), **more}.items():
+                    self.send_header(name, value)
+                with suppress(OSError):  # the client was killed
+                    self.end_headers()
+                    self.wfile.write(body)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 256
+
+            def handle_error(self, request: Any, client_address: Any) -> None:
+                pass  # its client was killed
+
+        self._servers = [Server((address, 0), Handler) for address in addresses or ("127.0.0.1",)]
+        self.hosts = ["{}:{}".format(*server.server_address[:2]) for server in self._servers]
+        self.port = self._servers[0].server_port
+        self.url = f"http://{self.hosts[0]}/"
+        for server in self._servers:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    def answer(self, asked: BaseHTTPRequestHandler) -> Answer:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.shutdown()
+            server.server_close()
+
+
+class OddWeb(SmallSite):
+    """``pages``: path -> paths it links to."""
 
     def __init__(self) -> None:
         self.pages: dict[str, list[str]] = {}
@@ -84,41 +133,19 @@ class OddWeb:
         self._lock = threading.Lock()
         self.latency = 0.0  # seconds
         self.delays: dict[str, float] = {}  # of single paths
-        web = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                if self.path == "/robots.txt":  # there is none, and it is no page
-                    self.send_response(404)
-                    self.send_header("Content-Length", "0")
-                    self.end_headers()
-                    return
-                web.hits[self.path] += 1
-                asked = time.monotonic()
-                with web._at_work():
-                    time.sleep(web.delays.get(self.path, web.latency))
-                web.log.append((self.path, asked, time.monotonic()))
-                links = web.pages.get(self.path, [])
-                made = "".join(f'<a href="{link}">{link}</a>' for link in links).encode()
-                body = web.bodies.get(self.path, made)
-                self.send_response(web.statuses.get(self.path, 200))
-                self.send_header("Content-Type", "text/html; charset=utf-8")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        class Server(ThreadingHTTPServer):
-            daemon_threads = True
-            request_queue_size = 256
-
-        self._server = Server(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+    def answer(self, asked: BaseHTTPRequestHandler) -> Answer:
+        path = asked.path
+        if path == "/robots.txt":  # there is none, and it is no page
+            return 404, {}, b""
+        self.hits[path] += 1
+        began = time.monotonic()
+        with self._at_work():
+            time.sleep(self.delays.get(path, self.latency))
+        self.log.append((path, began, time.monotonic()))
+        made = "".join(f'<a href="{link}">{link}</a>' for link in self.pages.get(path, []))
+        return self.statuses.get(path, 200), {}, self.bodies.get(path, made.encode())
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:
@@ -128,10 +155,6 @@ class OddWeb:
         yield
         with self._lock:
             self._asked -= 1
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 @pytest.fixture

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
-import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
@@ -17,7 +16,7 @@ from crawlservice.ledger.audit import audit
 from crawlservice.monitoring.nodes import read
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
-from tests.process.conftest import LONGEST_WAIT, Look, Submit, early, wait_for
+from tests.process.conftest import LONGEST_WAIT, Answer, Look, SmallSite, Submit, early, wait_for
 from tests.process.spiders.whose import DELAY
 
 pytestmark = [
@@ -31,44 +30,17 @@ HOSTS = 24
 NAMES = ("one", "two", "three")
 
 
-class ManyHosts:
+class ManyHosts(SmallSite):
     """A server at many addresses of this machine. ``times``: host -> times of its requests."""
 
     def __init__(self) -> None:
         self.times: dict[str, list[float]] = defaultdict(list)
-        self.connections: Counter[str] = Counter()
-        many = self
+        super().__init__("0.0.0.0")
+        self.hosts = [f"127.0.19.{n}:{self.port}" for n in range(1, HOSTS + 1)]
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def setup(self) -> None:
-                super().setup()
-                many.connections[self.connection.getsockname()[0]] += 1
-
-            def do_GET(self) -> None:
-                many.times[self.headers["Host"]].append(time.monotonic())
-                self.send_response(200)
-                self.send_header("Content-Type", "text/html")
-                self.send_header("Content-Length", "2")
-                self.end_headers()
-                self.wfile.write(b"ok")
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        class Server(ThreadingHTTPServer):
-            daemon_threads = True
-            request_queue_size = 256
-
-        self._server = Server(("0.0.0.0", 0), Handler)
-        port = self._server.server_port
-        self.hosts = [f"127.0.19.{n}:{port}" for n in range(1, HOSTS + 1)]
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def answer(self, asked: BaseHTTPRequestHandler) -> Answer:
+        self.times[asked.headers["Host"]].append(time.monotonic())
+        return 200, {}, b"ok"
 
 
 @pytest.fixture

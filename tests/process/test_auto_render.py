@@ -8,9 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from http.server import BaseHTTPRequestHandler
 
 import psutil
 import pytest
@@ -20,7 +18,7 @@ from crawlframe.render.knowledge import STREAK
 from crawlframe.render.template import URLTemplate
 from crawlservice.tasks.progress.stats import of_tasks
 from tests.conftest import Running
-from tests.process.conftest import Look, Submit
+from tests.process.conftest import Answer, Look, SmallSite, Submit
 
 pytestmark = pytest.mark.process
 
@@ -29,7 +27,7 @@ BY_SCRIPT = '<div id=app></div><script>app.outerHTML = "{whole}"</script>'
 HALF = "<h1>{name}</h1><p id=price></p><script>price.outerHTML = '<b>8</b>'</script>"
 
 
-class Shop:
+class Shop(SmallSite):
     """A site whose pages at /script/ and /half/ need a browser, which sends Sec-Fetch-Mode."""
 
     def __init__(self) -> None:
@@ -38,31 +36,14 @@ class Shop:
         self.rendered: Counter[str] = Counter()
         self.latency = 0.0  # seconds
         self._lock = threading.Lock()
-        shop = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                with shop._lock:
-                    by_browser = "Sec-Fetch-Mode" in self.headers
-                    (shop.rendered if by_browser else shop.plain)[self.path] += 1
-                time.sleep(shop.latency)
-                body = shop.body_of(self.path).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "text/html; charset=utf-8")
-                self.send_header("Content-Length", str(len(body)))
-                with suppress(OSError):  # the client was killed
-                    self.end_headers()
-                    self.wfile.write(body)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}/"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+    def answer(self, asked: BaseHTTPRequestHandler) -> Answer:
+        with self._lock:
+            by_browser = "Sec-Fetch-Mode" in asked.headers
+            (self.rendered if by_browser else self.plain)[asked.path] += 1
+        time.sleep(self.latency)
+        return 200, {}, self.body_of(asked.path).encode()
 
     def body_of(self, path: str) -> str:
         if path == "/":
@@ -73,10 +54,6 @@ class Shop:
         if path.startswith("/half/"):
             return HALF.format(name=path)
         return f"<h1>{path}</h1><b>9</b>" if path.startswith("/more/") else whole
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 @pytest.fixture

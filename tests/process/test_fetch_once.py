@@ -8,8 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import urlsplit
 
 import psutil
@@ -17,7 +16,7 @@ import pytest
 
 from crawlservice.models import KeptPage, PageBody, Stat
 from tests.conftest import Running
-from tests.process.conftest import Look, Submit
+from tests.process.conftest import Answer, Look, SmallSite, Submit
 
 PAGES, TASKS, KILLS = 120, 5, 4
 SLOW = 0.02  # seconds that each page takes
@@ -25,7 +24,7 @@ SLOW = 0.02  # seconds that each page takes
 pytestmark = pytest.mark.process
 
 
-class Site:
+class Site(SmallSite):
     """Pages that link to each other. ``asked``: answered requests by path; ``seen``: the paths of
     all requests; ``changed``: numbers of pages."""
 
@@ -35,47 +34,21 @@ class Site:
         self.seen: list[str] = []
         self.changed: set[int] = set()
         self._lock = threading.Lock()
-        site = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                with site._lock:
-                    site.seen.append(self.path)
-                time.sleep(SLOW)
-                body = site.body(int(self.path.strip("/") or 0))
-                tag = f'"{hashlib.sha256(body).hexdigest()[:12]}"'
-                if self.headers.get("If-None-Match") == tag:
-                    with site._lock:
-                        site.not_modified += 1
-                    self.send_response(304)
-                    self.send_header("ETag", tag)
-                    self.end_headers()
-                    return
-                with site._lock:
-                    site.asked[self.path] += 1
-                    site.sent += len(body)
-                self.send_response(200)
-                self.send_header("Content-Type", "text/html")
-                self.send_header("ETag", tag)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        class Server(ThreadingHTTPServer):
-            daemon_threads = True
-            request_queue_size = 128
-
-            def handle_error(self, request: Any, client_address: Any) -> None:
-                pass  # its client was killed
-
-        self._server = Server(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+    def answer(self, asked: BaseHTTPRequestHandler) -> Answer:
+        with self._lock:
+            self.seen.append(asked.path)
+        time.sleep(SLOW)
+        body = self.body(int(asked.path.strip("/") or 0))
+        tag = f'"{hashlib.sha256(body).hexdigest()[:12]}"'
+        with self._lock:
+            if asked.headers.get("If-None-Match") == tag:
+                self.not_modified += 1
+                return 304, {"ETag": tag}, b""
+            self.asked[asked.path] += 1
+            self.sent += len(body)
+        return 200, {"ETag": tag}, body
 
     def body(self, number: int) -> bytes:
         mark = " again" if number in self.changed else ""
@@ -94,10 +67,6 @@ class Site:
         """The paths of all requests so far."""
         with self._lock:
             return {*self.seen}
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 @pytest.fixture

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
 from crawlframe.base.urls import host_of
 from crawlservice.models import BotKey
 from tests.conftest import Running
-from tests.process.conftest import Look, Submit, wait_for
+from tests.process.conftest import Answer, Look, SmallSite, Submit, wait_for
 
 pytestmark = pytest.mark.process
 
@@ -23,39 +21,20 @@ PAGES = 200
 SECRET = "MARKED-s3cret"
 
 
-class Site:
+class Site(SmallSite):
     """Remembers its requests. ``/`` links to ``/hop/N``, which redirect to ``/page/N``."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, str]]] = []
-        site = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                site.asked.append((self.path, dict(self.headers.items())))
-                time.sleep(0.3)
-                hop = self.path.startswith("/hop/")
-                self.send_response(302 if hop else 200)
-                links = "".join(f'<a href="/hop/{n}">' for n in range(PAGES))
-                body = links.encode() if self.path == "/" else b""
-                if hop:
-                    self.send_header("Location", self.path.replace("hop", "page"))
-                self.send_header("Content-Type", "text/html")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        class Server(ThreadingHTTPServer):
-            daemon_threads = True
-
-        self.server = Server(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+    def answer(self, asked: BaseHTTPRequestHandler) -> Answer:
+        self.asked.append((asked.path, dict(asked.headers.items())))
+        time.sleep(0.3)
+        if asked.path.startswith("/hop/"):
+            return 302, {"Location": asked.path.replace("hop", "page")}, b""
+        links = "".join(f'<a href="/hop/{n}">' for n in range(PAGES))
+        return 200, {}, links.encode() if asked.path == "/" else b""
 
     def keys(self, since: int = 0) -> list[str]:
         """The names of the keys with which requests were signed."""
@@ -67,8 +46,7 @@ class Site:
 def site() -> Iterator[Site]:
     made = Site()
     yield made
-    made.server.shutdown()
-    made.server.server_close()
+    made.close()
 
 
 @pytest.fixture

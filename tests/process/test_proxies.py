@@ -7,10 +7,8 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.conf import settings
@@ -19,7 +17,7 @@ from crawlservice.models import Proxy, ProxySource
 from crawlservice.proxies.pool import missing
 from crawlservice.security.sealing import seal
 from tests.conftest import Running
-from tests.process.conftest import Look, Submit, early, wait_for
+from tests.process.conftest import Answer, Look, SmallSite, Submit, early, wait_for
 from tests.process.reload_project import NodeStarter, Project
 from tests.process.spiders.proxied import DELAY
 from tests.proxy_server import ProxyServer, running
@@ -29,57 +27,38 @@ HOSTS, EACH = 5, 40
 SECRET = "sesame-open"
 
 
-@dataclass
-class Origin:
+class Origin(SmallSite):
     """``banned``: (host, source) pairs that get a 403; of each of the hosts in ``strict``, the
     first source to come three times is banned. ``pages``: answers other than the source."""
 
-    port: int = 0
-    arrivals: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
-    refused: list[tuple[str, str, float]] = field(default_factory=list)
-    banned: set[tuple[str, str]] = field(default_factory=set)
-    strict: set[str] = field(default_factory=set)
-    pages: dict[str, str] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.arrivals: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self.refused: list[tuple[str, str, float]] = []
+        self.banned: set[tuple[str, str]] = set()
+        self.strict: set[str] = set()
+        self.pages: dict[str, str] = {}
+        self._lock = threading.Lock()
+        super().__init__()
+
+    def answer(self, asked: BaseHTTPRequestHandler) -> Answer:
+        host, source = asked.headers["Host"].partition(".")[0], asked.client_address[0]
+        banned = (host, source) in self.banned
+        with self._lock:
+            self.arrivals[host, source].append(time.monotonic())
+            if host in self.strict and len(self.arrivals[host, source]) == 3:
+                self.strict.remove(host)
+                self.banned.add((host, source))
+            if banned:
+                self.refused.append((host, source, time.monotonic()))
+        body = self.pages.get(asked.path, source).encode()
+        return 403 if banned else 200, {"Content-Type": "text/plain"}, body
 
 
 @pytest.fixture
 def origin() -> Iterator[Origin]:
-    found, lock = Origin(), threading.Lock()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            host = self.headers["Host"].partition(".")[0]
-            source = self.client_address[0]
-            banned = (host, source) in found.banned
-            with lock:
-                found.arrivals[host, source].append(time.monotonic())
-                if host in found.strict and len(found.arrivals[host, source]) == 3:
-                    found.strict.remove(host)
-                    found.banned.add((host, source))
-                if banned:
-                    found.refused.append((host, source, time.monotonic()))
-            body = found.pages.get(self.path, source).encode()
-            self.send_response(403 if banned else 200)
-            self.send_header("Content-Type", "text/plain")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        request_queue_size = 256  # or connections would take a second
-
-    server = Server(("127.0.0.1", 0), Handler)
-    found.port = server.server_port
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    found = Origin()
     yield found
-    server.shutdown()
-    server.server_close()
+    found.close()
 
 
 @pytest.fixture

@@ -3,12 +3,10 @@ and across."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 from django.conf import settings as django_settings
@@ -20,66 +18,48 @@ from crawlservice.models import Page
 from crawlservice.tasks.submit import submit
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
-from tests.process.conftest import LONGEST_WAIT, Look, wait_for
+from tests.process.conftest import LONGEST_WAIT, Answer, Look, SmallSite, wait_for
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LONGEST_WAIT)]
 
-PAGES, HOSTS = 10, 4
+PAGES, HOSTS, PARTITIONS = 10, 4, 3
 SWAP = {ord(one): other for one, other in zip("swap", "paws", strict=True)}
 
 
-class MovedSite:
+class MovedSite(SmallSite):
     """A site on several hosts: ``/new/<n>`` and its former places; pages that only redirects lead
     to; pages behind a cookie; one that fails. ``hits``: answers other than redirects, by URL."""
 
     def __init__(self) -> None:
         self.hits: Counter[str] = Counter()
-        site = self
+        super().__init__(*(f"127.0.2.{n + 1}" for n in range(HOSTS)))
+        self.hosts = [f"http://{host}" for host in self.hosts]
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+    def answer(self, asked: BaseHTTPRequestHandler) -> Answer:
+        cookie = "seen" in (asked.headers["Cookie"] or "")
+        status, to, links = self.place(asked.path, cookie)
+        headers = {"Location": to} if to else {}
+        if not to:
+            self.hits[f"http://{asked.headers['Host']}{asked.path}"] += 1
+            time.sleep(0.1)
+        if any(word in asked.path for word in ("/wall", "/pong", "/paws")):
+            headers["Set-Cookie"] = "seen=1; Path=/"
+        return status, headers, "".join(f'<a href="{link}">on</a>' for link in links).encode()
 
-            def do_GET(self) -> None:
-                status, to, links = site.answer(self.path, "seen" in (self.headers["Cookie"] or ""))
-                body = "".join(f'<a href="{link}">on</a>' for link in links).encode()
-                if not to:
-                    site.hits[f"http://{self.headers['Host']}{self.path}"] += 1
-                    time.sleep(0.1)
-                self.send_response(status)
-                if to:
-                    self.send_header("Location", to)
-                if any(word in self.path for word in ("/wall", "/pong", "/paws")):
-                    self.send_header("Set-Cookie", "seen=1; Path=/")
-                self.send_header("Content-Type", "text/html")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        class Server(ThreadingHTTPServer):
-            daemon_threads = True
-
-        self._servers = [Server((f"127.0.2.{n + 1}", 0), Handler) for n in range(HOSTS)]
-        self.hosts = ["http://{}:{}".format(*server.server_address[:2]) for server in self._servers]
-        for server in self._servers:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-
-    def url(self, kind: str, n: int) -> str:
+    def url_of(self, kind: str, n: int) -> str:
         shift = {"old": 1, "older": 2, "p": 1, "q": 2}.get(kind, 0)
         return f"{self.hosts[(n + shift) % HOSTS]}/{kind}/{n}"
 
-    def answer(self, path: str, cookie: bool) -> tuple[int, str, list[str]]:
+    def place(self, path: str, cookie: bool) -> tuple[int, str, list[str]]:
         """Status, Location, links."""
         _, kind, number = f"{path}/0".split("/")[:3]
         n = int(number or 0)
         if kind in ("old", "older"):
-            return (301 if kind == "old" else 308), self.url("new", n), []
+            return (301 if kind == "old" else 308), self.url_of("new", n), []
         if kind in ("p", "q"):
-            return (302 if kind == "p" else 307), self.url("only", n), []
+            return (302 if kind == "p" else 307), self.url_of("only", n), []
         if kind in ("b", "c"):
-            return 303, self.url("broken", n), []
+            return 303, self.url_of("broken", n), []
         if kind == "wall" and not cookie:
             return 302, path, []
         if kind in ("ping", "pong") and not cookie:
@@ -92,21 +72,16 @@ class MovedSite:
             return 500, "", []
         if kind == "":
             kinds = ("new", "old", "older", "p", "q")
-            links = [self.url(kind, n) for n in range(PAGES) for kind in kinds]
+            links = [self.url_of(kind, n) for n in range(PAGES) for kind in kinds]
             links += [f"{self.hosts[3]}/wall/1", f"{self.hosts[2]}/ping/1"]
             links += [f"{self.hosts[1]}/swap/1", f"{self.hosts[1]}/paws/1"]
-            return 200, "", [*links, self.url("b", 1), self.url("c", 1)]
+            return 200, "", [*links, self.url_of("b", 1), self.url_of("c", 1)]
         # Pages link to pages to which redirects lead at the same time.
         return (
             200,
             "",
-            [self.url(kind, (n + step) % PAGES) for kind in ("new", "only") for step in (1, 2)],
+            [self.url_of(kind, (n + step) % PAGES) for kind in ("new", "only") for step in (1, 2)],
         )
-
-    def close(self) -> None:
-        for server in self._servers:
-            server.shutdown()
-            server.server_close()
 
 
 @pytest.fixture
@@ -116,7 +91,6 @@ def site() -> Iterator[MovedSite]:
     site.close()
 
 
-@pytest.mark.parametrize("partitions", [pytest.param(1, marks=pytest.mark.long), 3])
 def test_each_page_comes_once(
     odd_env: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
@@ -124,10 +98,9 @@ def test_each_page_comes_once(
     redis_url: str,
     orm: str,
     site: MovedSite,
-    partitions: int,
 ) -> None:
-    odd_env["CRAWLFRAME_PARTITIONS"] = str(partitions)
-    shared = Settings(partitions=partitions)
+    odd_env["CRAWLFRAME_PARTITIONS"] = str(PARTITIONS)
+    shared = Settings(partitions=PARTITIONS)
     monkeypatch.setattr(django_settings, "CRAWLFRAME", shared)
     look = Look(redis_url, shared)
     for name in ("one", "two"):
@@ -136,11 +109,11 @@ def test_each_page_comes_once(
     with redis_at(odd_env["REDIS_URL"]):
         pk = submit("moved", {"url": f"{site.hosts[0]}/"}).pk
     task = look.wait(pk)
-    pages = [site.url(kind, n) for kind in ("new", "only") for n in range(PAGES)]
+    pages = [site.url_of(kind, n) for kind in ("new", "only") for n in range(PAGES)]
     pages += [f"{site.hosts[0]}/", f"{site.hosts[3]}/wall/1", f"{site.hosts[2]}/ping/1"]
     pages.append(f"{site.hosts[1]}/swap/1")
     assert sorted(item["url"] for item in look.items(pk)) == sorted(pages)
-    broken = site.url("broken", 1)
+    broken = site.url_of("broken", 1)
     hits = dict(site.hits)
     assert hits.pop(broken) == 2  # the second one does not rely on a page that failed
     assert hits == dict.fromkeys(pages, 1)

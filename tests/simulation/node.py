@@ -113,10 +113,11 @@ class SimulatedTemplate(Template):
         )  # fmt: skip
 
         def main() -> None:
-            worker.run_worker(
+            made = worker.Worker(
                 *(settings, services, registry, version, generation, theirs),
                 lambda slot, rid: marks.write(place, slot, rid),
             )
+            worker.run_worker(made)
 
         made = spawn(role, main, process)
         theirs._sock.own(made)  # type: ignore[attr-defined]

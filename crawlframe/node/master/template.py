@@ -49,7 +49,7 @@ from crawlframe.node.messages import (
 )
 from crawlframe.node.running_marks import RunningMarks
 from crawlframe.node.services import Services
-from crawlframe.node.worker.worker import run_worker
+from crawlframe.node.worker.worker import Worker, run_worker
 
 log = logging.getLogger(__name__)
 
@@ -347,7 +347,7 @@ class _TemplateProcess:
 
     def _work(self, registry: Registry, place: int, generation: int, end: int) -> None:
         channel = self._begin(end)
-        run_worker(
+        worker = Worker(
             self._settings,
             self._services,
             registry,
@@ -357,3 +357,4 @@ class _TemplateProcess:
             partial(self._marks.write, place),
             self._browser,
         )
+        run_worker(worker)

@@ -72,26 +72,10 @@ COMMIT_SECONDS = 2.0  # for ended requests when a worker has to exit
 BUSY_SHARE = 0.4  # share of one processor from which a worker counts as busy
 
 
-def run_worker(
-    settings: Settings,
-    services: Services,
-    registry: Registry,
-    version: str,
-    generation: int,
-    channel: FromChildLine,
-    mark: Callable[[int, bytes], None],
-    browser: Path | None = None,
-) -> None:
-    """Runs a worker to its end. ``mark`` is called with (slot, rid of the running callback).
-    ``browser``: the socket of the node's browser host."""
-    return_large_blocks()
-    gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
-    worker = Worker(settings, services, registry, version, generation, channel, mark, browser)
-    uvloop.run(worker.run())
-
-
 class Worker:
-    """The state of one worker process; all of it except the committer is used by the loop only."""
+    """The state of one worker process; all of it except the committer is used by the loop only.
+    ``mark`` is called with (slot, rid of the running callback). ``browser``: the socket of the
+    node's browser host."""
 
     def __init__(
         self,
@@ -371,3 +355,10 @@ class Worker:
         """Our generation was declared dead, so others run our requests: exits without a message."""
         log.warning("this generation was declared dead; worker %d ends", os.getpid())
         os._exit(1)
+
+
+def run_worker(worker: Worker) -> None:
+    """Runs a worker to its end, in a process of its own."""
+    return_large_blocks()
+    gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
+    uvloop.run(worker.run())
