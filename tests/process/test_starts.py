@@ -130,7 +130,7 @@ class Shop(Spider):
         for n in range({pages}):
             yield Request(f"http://h{{n % 3}}.example/{{n}}")
             if n % 100 == 0:
-                time.sleep(0.1)
+                time.sleep(0.3)  # seconds in all, so that the reload comes before its end
 
     def parse(self, response):
         yield {{"n": int(response.url.rpartition("/")[2]), "code": CODE}}
