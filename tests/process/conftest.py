@@ -217,12 +217,10 @@ def look(orm: str, redis_url: str) -> Look:
 
 
 @pytest.fixture
-def starter(look: Look, tmp_path: Path) -> Iterator[Any]:
+def starter(look: Look, start_manage: Callable[..., Running]) -> Any:
     from tests.process.reload_project import NodeStarter  # which imports this module
 
-    starter = NodeStarter(look, tmp_path)
-    yield starter
-    starter.end()
+    return NodeStarter(look, start_manage)
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ the author works, and a view of the node from outside."""
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from crawlframe.code.checkout import DIGITS
 from crawlframe.frontier import NodeInfo
 from crawlframe.frontier.cluster.nodes import CodeState
 from crawlframe.request.request import ROOT_URL, pack_admissions, root_admission, unpack_admissions
-from crawlservice.cli.process_group import die_with_parent
 from crawlservice.models import Item, Page, Task
 from crawlservice.tasks.stored_limits import limits_of
 from tests.conftest import CHECKOUT, Running
@@ -226,14 +225,12 @@ def is_gone(process: psutil.Process) -> bool:
 
 
 class NodeStarter:
-    """Starts nodes, and ends everything they left. A master outlives its supervisor for the grace
-    time, and would otherwise connect to the next test's Redis."""
+    """Starts nodes, which ``start`` ends after the test."""
 
-    def __init__(self, look: Look, directory: Path) -> None:
+    def __init__(self, look: Look, start: Callable[..., Running]) -> None:
         self._look = look
-        self._directory = directory
+        self._start = start
         self._marks: set[str] = set()
-        self._started: list[subprocess.Popen[bytes]] = []
 
     def node(
         self,
@@ -243,23 +240,11 @@ class NodeStarter:
         manage: Path = CHECKOUT / "manage.py",
         look: Look | None = None,
     ) -> View:
-        """Starts ``runcrawler --reload`` with one worker; returns it when it works."""
-        words = [manage, "runcrawler", "--reload", "--workers", 1, "--node", name, *options]
-        log = self._directory / f"node{len(self._started)}.log"
+        """Starts ``runcrawler --reload`` with one worker."""
+        words = (manage, "runcrawler", "--reload", "--workers", 1, "--node", name, *options)
         self._marks.add(env["CRAWLFRAME_VAR_DIR"])
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [sys.executable, *map(str, words)],
-                env=env,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                cwd=manage.parent,
-                start_new_session=True,
-                preexec_fn=die_with_parent(signal.SIGKILL),
-            )
-        self._started.append(process)
-        return View(look or self._look, Running(process, log), name)
+        running = self._start(*words, program=Path(sys.executable), env=env, cwd=manage.parent)
+        return View(look or self._look, running, name)
 
     def processes(self) -> list[psutil.Process]:
         """All living processes, including those whose parents died."""
@@ -273,12 +258,9 @@ class NodeStarter:
             return False
 
     def end(self) -> None:
+        """Kills everything that is left of the nodes."""
         while left := self.processes():
             for process in left:
-                try:
+                with suppress(psutil.NoSuchProcess):
                     process.kill()
-                except psutil.NoSuchProcess:
-                    continue
-            time.sleep(0.02)
-        for started in self._started:
-            started.wait()
+            psutil.wait_procs(left, timeout=1)

@@ -138,7 +138,7 @@ def test_nothing_outlives_a_master_that_is_killed(
 
 
 def test_a_hot_reload_keeps_the_browser_and_loses_no_page(
-    odd_env: dict[str, str], look: Look, web: OddWeb, tmp_path: Path
+    odd_env: dict[str, str], starter: NodeStarter, look: Look, web: OddWeb, tmp_path: Path
 ) -> None:
     project = Project.make(tmp_path / "project", git=False)
 
@@ -149,23 +149,19 @@ def test_a_hot_reload_keeps_the_browser_and_loses_no_page(
     project.write("shops/shop.py", rendered("first"))
     web.pages["/"] = [f"/page/{n}" for n in range(40)]
     web.latency = 0.3
-    starter = NodeStarter(look, tmp_path)
-    try:
-        node = starter.node(project.env(odd_env, CRAWLFRAME_GRACE="20", CRAWLFRAME_CONCURRENCY="4"))
-        node.ready()
-        pk = node.start(web.url)
-        look.wait(pk, lambda task: look.counts(pk).nf > 5)
-        master = psutil.Process(node.running.process.pid)
-        before = rendering(master)["chromium"]
-        project.write("shops/shop.py", rendered("second"))
-        task = look.wait(pk)
-        assert (task.state, task.nf, task.ne) == ("finished", 42, 0)
-        codes = [item["code"] for item in look.items(pk)]
-        assert {*codes} == {"first", "second"}
-        assert len(codes) == 41
-        assert rendering(master)["chromium"] == before
-    finally:
-        starter.end()
+    node = starter.node(project.env(odd_env, CRAWLFRAME_GRACE="20", CRAWLFRAME_CONCURRENCY="4"))
+    node.ready()
+    pk = node.start(web.url)
+    look.wait(pk, lambda task: look.counts(pk).nf > 5)
+    master = psutil.Process(node.running.process.pid)
+    before = rendering(master)["chromium"]
+    project.write("shops/shop.py", rendered("second"))
+    task = look.wait(pk)
+    assert (task.state, task.nf, task.ne) == ("finished", 42, 0)
+    codes = [item["code"] for item in look.items(pk)]
+    assert {*codes} == {"first", "second"}
+    assert len(codes) == 41
+    assert rendering(master)["chromium"] == before
 
 
 def test_callbacks_use_pages_and_nothing_is_lost_when_anything_dies(

@@ -171,6 +171,7 @@ STEPS = 24
 
 def test_a_list_tiers_and_sessions_on_two_nodes_that_reload(
     odd_env: dict[str, str],
+    starter: NodeStarter,
     submit: Submit,
     look: Look,
     origin: Origin,
@@ -190,25 +191,21 @@ def test_a_list_tiers_and_sessions_on_two_nodes_that_reload(
     origin.strict.add("h2")
     project = Project.make(tmp_path / "project", git=False)
     project.write("shops/walker.py", WALKER.format(code="first", steps=STEPS))
-    starter = NodeStarter(look, tmp_path)
-    try:
-        env = project.env(odd_env, CRAWLFRAME_GRACE="20")
-        nodes = [starter.node(env, name=name) for name in ("one", "two")]
-        for node in nodes:
-            node.ready()
-        pk = submit("walker", port=origin.port, steps=STEPS)
-        wait_for(lambda: [one.cause for one in missing(look.frontier)][:1] == ["empty"])
-        place = json.dumps({"url": f"http://lists.localhost:{origin.port}/list"})
-        source = ProxySource.objects.create(name="l", spider="lists", sealed_place=seal(place))
-        look.wait(pk, lambda task: look.counts(pk).nf > STEPS)
-        assert not look.task(pk).finished_at
-        project.write("shops/walker.py", WALKER.format(code="second", steps=STEPS))
-        task = look.wait(pk)
-        assert (task.nf, task.ne) == (4 * STEPS + 1, 0)
-        for node in nodes:
-            assert node.code.reloads == 1
-    finally:
-        starter.end()
+    env = project.env(odd_env, CRAWLFRAME_GRACE="20")
+    nodes = [starter.node(env, name=name) for name in ("one", "two")]
+    for node in nodes:
+        node.ready()
+    pk = submit("walker", port=origin.port, steps=STEPS)
+    wait_for(lambda: [one.cause for one in missing(look.frontier)][:1] == ["empty"])
+    place = json.dumps({"url": f"http://lists.localhost:{origin.port}/list"})
+    source = ProxySource.objects.create(name="l", spider="lists", sealed_place=seal(place))
+    look.wait(pk, lambda task: look.counts(pk).nf > STEPS)
+    assert not look.task(pk).finished_at
+    project.write("shops/walker.py", WALKER.format(code="second", steps=STEPS))
+    task = look.wait(pk)
+    assert (task.nf, task.ne) == (4 * STEPS + 1, 0)
+    for node in nodes:
+        assert node.code.reloads == 1
     check_intervals(origin, 0.3)
     found: dict[str, list[str]] = defaultdict(list)
     items = sorted(look.items(pk), key=lambda item: int(item["step"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,19 +58,6 @@ FIRST = 'response.css(".price::text").get() or ""'
 FIXED = 'response.css("p::text").get() or ""'
 
 
-@pytest.fixture
-def starter(orm: str, tmp_path: Path) -> Iterator[Callable[[Look], NodeStarter]]:
-    made: list[NodeStarter] = []
-
-    def make(look: Look) -> NodeStarter:
-        made.append(NodeStarter(look, tmp_path))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.end()
-
-
 def told(pk: int) -> list[Any]:
     columns = ("source_rid", "url", "before", "after", "added", "removed", "changed", "fields")
     rows = ParsedPage.objects.filter(task=pk).order_by("url")
@@ -85,7 +72,7 @@ def parsed(pk: int) -> int:
 def test_everything_dies_in_between(
     odd_env: dict[str, str],
     redis_server: Callable[..., RedisServer],
-    starter: Callable[[Look], NodeStarter],
+    starter: NodeStarter,
     tmp_path: Path,
 ) -> None:
     server = redis_server()
@@ -102,7 +89,7 @@ def test_everything_dies_in_between(
 
     write(FIRST, 0)
     odd_env["CRAWLFRAME_START_AHEAD"] = "100"
-    node = starter(look).node(project.env(odd_env), "--workers", 2, "--concurrency", 8)
+    node = starter.node(project.env(odd_env), "--workers", 2, "--concurrency", 8, look=look)
     node.ready()
     pk = node.start("any")
     limits = {"delay": 0, "concurrency": 64, "robots": False, "keep": "all"}
@@ -159,7 +146,7 @@ def test_a_parse_beside_the_fetch_is_paused_and_cancelled(
     odd_env: dict[str, str],
     redis_url: str,
     look: Look,
-    starter: Callable[[Look], NodeStarter],
+    starter: NodeStarter,
     tmp_path: Path,
 ) -> None:
     """A task only fetches; two others parse its pages meanwhile, and one of these is cancelled."""
@@ -170,7 +157,7 @@ def test_a_parse_beside_the_fetch_is_paused_and_cancelled(
     text = text.replace('file.write(request.url + "\\n")', "time.sleep(0.03)")
     project.write("shops/shop.py", text)
     project.commit()
-    node = starter(look).node(project.env(odd_env), "--workers", 2, "--concurrency", 8)
+    node = starter.node(project.env(odd_env), "--workers", 2, "--concurrency", 8)
     node.ready()
     pk = node.start("any")
     limits = {"delay": 0, "concurrency": 64, "robots": False, "fetch_only": "start", "keep": "all"}

@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from crawlframe.frontier import NodeInfo
-from crawlservice.cli.process_group import die_with_parent
 from crawlservice.models import Page
 from tests.conftest import CHECKOUT, Running
 from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, Submit
@@ -102,46 +100,19 @@ def _clone_of_node(remote: Repository, path: Path) -> Repository:
 
 
 @pytest.fixture
-def start_node(odd_env: dict[str, str], tmp_path: Path) -> Iterator[Start]:
+def start_node(odd_env: dict[str, str], start_manage: Start) -> Start:
     """Starts the node of a clone, with the code of that clone."""
     odd_env["CRAWLFRAME_SPIDERS"] = "spiders"
-    started: list[Running] = []
 
     def start(name: str, clone: Repository, *more: str) -> Running:
-        log = tmp_path / f"{name}.log"
-        words = (
-            "runcrawler",
-            "--reload",
-            "--follow",
-            "main",
-            "--follow-every",
-            "0",
-            "--node",
-            name,
-            "--workers",
-            "1",
-            *more,
+        words = ("runcrawler", "--reload", "--follow", "main", "--follow-every", 0, "--node", name)
+        return start_manage(
+            *(clone.path / "manage.py", *words, "--workers", 1, *more),
+            program=Path(sys.executable),
+            cwd=clone.path,
         )
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [sys.executable, str(clone.path / "manage.py"), *words],
-                cwd=clone.path,
-                env=odd_env,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                preexec_fn=die_with_parent(signal.SIGKILL),
-            )
-        started.append(Running(process, log))
-        return started[-1]
 
-    yield start
-    for running in started:
-        if running.process.poll() is None:
-            running.process.send_signal(signal.SIGTERM)
-    for running in started:
-        running.process.wait(LONGEST_WAIT)
+    return start
 
 
 @pytest.fixture
