@@ -118,23 +118,3 @@ def test_each_node_fetches_its_hosts_and_those_of_a_killed_one_move(
     assert moved < SLOTS / 3 + 200  # its own, and a few for load
     for node in nodes.values():
         assert node.stop() == 0
-
-
-def test_nodes_that_hash_differently_are_told(
-    odd_env: dict[str, str], start_manage: Callable[..., Running], look: Look, many: ManyHosts
-) -> None:
-    first = start_manage(
-        "runcrawler", "--node", "one", "--workers", 1, env=odd_env | {"CRAWLFRAME_AFFINITY": "host"}
-    )
-    wait_for(lambda: Affinity(look.frontier.store).read() is not None)
-    other = start_manage(
-        "runcrawler",
-        "--node",
-        "two",
-        "--workers",
-        1,
-        env=odd_env | {"CRAWLFRAME_AFFINITY": "domain"},
-    )
-    wait_for(lambda: "CRAWLFRAME_AFFINITY is domain here and host on node one" in other.output)
-    assert table(look).nodes == ("one",)
-    assert first.stop() == other.stop() == 0

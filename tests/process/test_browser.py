@@ -108,26 +108,17 @@ def test_kills_of_any_of_its_processes_lose_nothing(
     items = look.items(pk)
     assert len({item["url"] for item in items}) == len(items) == PAGES + 1
     assert all(item["rendered"] for item in items)
+
+    # Nothing outlives a master that is stopped, or killed.
     members = all_of(rendering(master))
     assert node.stop() == 0
     _, alive = psutil.wait_procs(members, timeout=LONGEST_WAIT)
     assert not alive
-
-
-def test_nothing_outlives_a_master_that_is_killed(
-    odd_env: dict[str, str],
-    start_manage: Callable[..., Running],
-    submit: Submit,
-    look: Look,
-    web: OddWeb,
-) -> None:
     web.pages["/"] = [f"/page/{n}" for n in range(20)]
-    web.latency = 0.3
     doomed = start_manage("runcrawler", "--node", "doomed", "--workers", 1)
-    master = psutil.Process(doomed.process.pid)
     pk = submit("rendered", url=web.url)
     look.wait(pk, lambda task: look.counts(pk).nf > 5)
-    members = all_of(rendering(master))
+    members = all_of(rendering(psutil.Process(doomed.process.pid)))
     doomed.stop(signal.SIGKILL)
     _, alive = psutil.wait_procs(members, timeout=LONGEST_WAIT)
     assert not alive

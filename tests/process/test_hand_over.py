@@ -121,7 +121,20 @@ def test_every_change_of_the_framework_goes_live(node: View, project: Project, w
     assert "is refused" not in node.running.output
 
 
-def test_a_broken_framework_is_refused(node: View, project: Project, web: OddWeb) -> None:
+MIGRATION = """from django.db import migrations
+
+
+class Migration(migrations.Migration):
+    dependencies = [("crawlservice", "{}")]
+    operations = []
+"""
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("database", ["postgres"], indirect=True)
+def test_a_framework_that_does_not_work_is_refused(
+    node: View, starter: NodeStarter, project: Project, web: OddWeb, redis_url: str
+) -> None:
     good = node.code.version
     master = node.node.pid
     for name, text, error in (
@@ -168,7 +181,42 @@ def test_a_broken_framework_is_refused(node: View, project: Project, web: OddWeb
     _append(project, "requirements.txt", "# another\n")
     node.until(lambda: node.node.pid != master and node.code.seconds)
     assert node.crawl(web.url) == "first"
-    assert node.running.stop() == 0
+
+    # One that lacks tables comes when they do.
+    master = node.node.pid
+    place = project.root / "crawlservice/migrations"
+    last = max(path.stem for path in place.glob("0*.py"))
+    project.write("crawlservice/migrations/9999_more.py", MIGRATION.format(last))
+    node.refused("run: python manage.py migrate")
+    assert node.node.pid == master
+    # As the command does with a migration that changes nothing.
+    MigrationRecorder(connection).record_applied("crawlservice", "9999_more")
+    node.until(lambda: node.node.pid != master and node.code.seconds)
+    assert not node.code.problem
+    assert node.crawl(web.url) == "first"
+
+    # A node that is killed after a refused hand-over is missed.
+    def fates() -> list[str]:
+        return [*Generation.objects.order_by("pk").values_list("fate", flat=True)]
+
+    master, before = node.node.pid, len(fates())
+    project.write("shops/shop.py", "def (\n")
+    _append(project, "crawlframe/node/worker/worker.py", "# changed\n")
+    node.until(lambda: len(fates()) > before and fates()[-1] == "left")
+    assert fates()[-2:] == ["", "left"], "the old master goes on"
+    assert node.node.pid == master
+    starter.end()
+    steward = Steward(Settings(lease=3), node.look.frontier)
+
+    def missed() -> bool:
+        steward.tick()
+        return bool(lives.offline())
+
+    with redis_at(redis_url):
+        wait_for(missed)
+    (life,) = lives.offline()
+    assert (life.node, life.pid) == ("one", master)
+    assert [*Event.objects.filter(kind="node_offline").values_list("node", flat=True)] == ["one"]
 
 
 def _append(project: Project, name: str, text: str) -> None:
@@ -185,56 +233,3 @@ def _masters(node: View) -> list[psutil.Process]:
         except psutil.NoSuchProcess:  # a git that has answered
             continue
     return masters
-
-
-def test_a_node_that_is_killed_after_a_refused_hand_over_is_missed(
-    node: View, starter: NodeStarter, project: Project, redis_url: str
-) -> None:
-    def fates() -> list[str]:
-        return [*Generation.objects.order_by("pk").values_list("fate", flat=True)]
-
-    master = node.node.pid
-    project.write("shops/shop.py", "def (\n")
-    _append(project, "crawlframe/node/worker/worker.py", "# changed\n")
-    node.until(lambda: "left" in fates())
-    assert fates() == ["", "left"], "the old master goes on"
-    assert node.node.pid == master
-    starter.end()
-    steward = Steward(Settings(lease=3), node.look.frontier)
-
-    def missed() -> bool:
-        steward.tick()
-        return bool(lives.offline())
-
-    with redis_at(redis_url):
-        wait_for(missed)
-    (life,) = lives.offline()
-    assert (life.node, life.pid) == ("one", master)
-    assert [*Event.objects.values_list("kind", flat=True)] == ["node_offline"]
-
-
-MIGRATION = """from django.db import migrations
-
-
-class Migration(migrations.Migration):
-    dependencies = [("crawlservice", "{}")]
-    operations = []
-"""
-
-
-@pytest.mark.postgres
-@pytest.mark.parametrize("database", ["postgres"], indirect=True)
-def test_a_framework_that_lacks_tables_comes_when_they_do(
-    node: View, project: Project, web: OddWeb
-) -> None:
-    master = node.node.pid
-    place = project.root / "crawlservice/migrations"
-    last = max(path.stem for path in place.glob("0*.py"))
-    project.write("crawlservice/migrations/9999_more.py", MIGRATION.format(last))
-    node.refused("run: python manage.py migrate")
-    assert node.node.pid == master
-    # As the command does with a migration that changes nothing.
-    MigrationRecorder(connection).record_applied("crawlservice", "9999_more")
-    node.until(lambda: node.node.pid != master and node.code.seconds)
-    assert not node.code.problem
-    assert node.crawl(web.url) == "first"
