@@ -4,10 +4,12 @@ list is made once per crawl, for the settings of the crawl."""
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from crawlframe.aliases.rule import Alias, Aliases, AliasRule
 from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.base.limits import (
     ALIAS,
@@ -23,11 +25,11 @@ from crawlframe.base.limits import (
     URL_LENGTH,
     ByteBudget,
 )
-from crawlframe.base.urls import host_of
+from crawlframe.base.urls import canonical, host_of
 from crawlframe.errors import BadRequest, SpiderError
 from crawlframe.proxies.place import place_of
 from crawlframe.request.downloader_names import BROWSER
-from crawlframe.request.request import Request
+from crawlframe.request.request import Request, make_rid
 from crawlframe.run.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ MAX_DELAY = 366 * 24 * 3600  # longest delay of a request in seconds
 SHORT_PATH = 8  # segments; a path without more is not examined for repeated ones: loops grow
 PATHS = 10_000  # with a query, that a worker remembers of a task
 SIEVE_SIZE = 100_000  # fingerprints; two generations are kept, the older one is dropped as a whole
+SAMPLES = 3  # links of each rule that the log names
 
 # More reasons, besides base/limits.py, which are counted by their names.
 DUPLICATE = "duplicate"  # counted as such: the task has the request already
@@ -214,12 +217,7 @@ class TemplateOnce:
             return TEMPLATE if filtered and template.refuses(request.url) else None
 
         def note(link: NewRequest, reason: str | None) -> None:
-            if reason in (
-                None,
-                ALIAS,
-                DUPLICATE,
-                WATCHED,
-            ):
+            if reason in (None, ALIAS, DUPLICATE, WATCHED):
                 template.take(link.request.url)
 
         page.notes.append(note)
@@ -288,6 +286,55 @@ class KnownFilter:
             return None
 
         return keep
+
+
+class KnownByRules:
+    """Used by one thread. ``say`` is called with a line for the log of the task for the first links
+    that are not fetched by a rule."""
+
+    def __init__(self, rules: Iterable[AliasRule], say: Callable[[str], None]) -> None:
+        self._aliases = Aliases(rules)
+        self._say = say
+        self._logged: Counter[tuple[str, ...]] = Counter()
+
+    def of_page(self, page: LinkPage) -> Keep:
+        """As LinkFilter has it; before KnownFilter."""
+        found: Alias | None = None
+        aliased = page.outcome.results.aliased = page.outcome.results.aliased or set()
+
+        def keep(link: NewRequest) -> None:
+            nonlocal found
+            found = self.find(link.request)
+            link.key = None if found is None else found.key
+
+        def note(link: NewRequest, reason: str | None) -> None:
+            if found is None:
+                return
+            if reason == ALIAS:
+                self.tell(found, link.request.url)
+            elif reason in (None, WATCHED):
+                # Only now: if this URL is refused, another URL of its page may not be.
+                page.here.add(link.fingerprint)
+                aliased.add(make_rid(page.outcome.task, link.fingerprint))
+
+        page.notes.append(note)
+        return keep
+
+    def find(self, request: Request) -> Alias | None:
+        """Return the alias of a request; None if no rule is about it."""
+        if request.dont_filter or request.method != "GET" or request.body is not None:
+            return None
+        return self._aliases.find(canonical(request.url))
+
+    def tell(self, alias: Alias, url: str) -> None:
+        """Logs that a link is not fetched, because the task has the page already."""
+        identity = alias.rule.identity
+        self._logged[identity] += 1
+        if self._logged[identity] <= SAMPLES:
+            self._say(
+                f"{url} is not fetched: it is {alias.key} by the rule of {alias.rule.origin}: "
+                f"{alias.rule}"
+            )
 
 
 class KnownTraps(Protocol):

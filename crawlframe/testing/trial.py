@@ -24,6 +24,7 @@ from crawlframe.frontier.client.records import Claimed, TaskView
 from crawlframe.items.pipelines import Pipelines
 from crawlframe.node.worker.crawl.task_crawl import Park, TaskCrawl, check_fit, method
 from crawlframe.node.worker.fetch.rendering import RenderSource
+from crawlframe.node.worker.fetch.stages import FetchSources
 from crawlframe.node.worker.run_request import RequestRunner
 from crawlframe.node.worker.task.task_source import TaskSource
 from crawlframe.node.worker.verdict.failures import authors_part
@@ -137,7 +138,7 @@ class Trial:
         return OneTask(
             *(self._spec, self._make, self._downloader, self._settings),
             failed=self._failures.append,
-            renders=self._renders,
+            sources=FetchSources(renders=self._renders),
         )
 
     async def outcome_of(self, task: OneTask, request: Request, attempts: int = 0) -> Outcome:

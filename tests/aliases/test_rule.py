@@ -8,9 +8,8 @@ import pytest
 from crawlframe.aliases.rule import Aliases, AliasRule
 from crawlframe.base.urls import canonical
 from crawlframe.request.request import Request
-from crawlframe.run.alias_filter import KnownByRules
 from crawlframe.run.collector import Collector
-from crawlframe.run.link_filters import Keep, KnownFilter, LinkFilter, LinkPage
+from crawlframe.run.link_filters import Keep, KnownByRules, KnownFilter, LinkFilter, LinkPage
 from crawlframe.run.outcome import Outcome
 
 SITE = "https://shop.example"

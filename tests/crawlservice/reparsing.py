@@ -13,7 +13,6 @@ from crawlframe.frontier.client.records import Claimed, TaskView
 from crawlframe.node.worker.commit.known_links import SourceLinks
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.pages.kept_pages import KeptPages
-from crawlframe.node.worker.reparsing import Records
 from crawlframe.node.worker.run_request import RequestRunner
 from crawlframe.node.worker.start.start_parts import StartParts, StartRoom
 from crawlframe.node.worker.start.start_run import StartRuns
@@ -167,7 +166,8 @@ class Crawling:
             runner = RequestRunner(
                 *(HERE, _Source(self.ledger, maker.make), self.version, self.web, Sieve()),
                 lambda slot, rid: None,
-                records=Records(StartRuns(parts), _Pages(self.ledger)),
+                starts=StartRuns(parts),
+                kept=_Pages(self.ledger),
             )
             one = admission
             claimed = Claimed(one.rid, task.pk, one.host, 9, 1, one.record, 0, 0, 0)

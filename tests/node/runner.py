@@ -15,7 +15,6 @@ from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.node.running_marks import STEPS
 from crawlframe.node.worker.fetch.stages import FetchSources
-from crawlframe.node.worker.reparsing import Records
 from crawlframe.node.worker.task.open_task import CrawlMaker
 from crawlframe.node.worker.verdict.signals import FetchReports
 from crawlframe.run.ledger import TaskSpec
@@ -74,11 +73,7 @@ class Tasks(OneTask):
         **more: Any,
     ) -> None:
         self.marks: list[tuple[int, bytes]] = []
-        for name, kind in (
-            ("reports", FetchReports),
-            ("sources", FetchSources),
-            ("records", Records),
-        ):
+        for name, kind in (("reports", FetchReports), ("sources", FetchSources)):
             given = {one.name: more.pop(one.name, None) for one in fields(kind)}
             if found := {key: value for key, value in given.items() if value is not None}:
                 more[name] = kind(**found)

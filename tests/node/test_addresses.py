@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from crawlframe import Request, Response, Spider
 from crawlframe.frontier.client.records import ANSWERED, NOTHING, Claimed, Signal
-from crawlframe.node.worker.fetch.addresses import UNRESOLVED
+from crawlframe.node.worker.fetch.stages import UNRESOLVED
 from crawlframe.run.outcome import Outcome, Verdict
 from tests.node.runner import URL, Ready, Tasks
 

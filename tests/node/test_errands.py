@@ -21,8 +21,7 @@ from crawlframe.frontier.client.records import (
     TaskView,
 )
 from crawlframe.node.worker.robots.guard import RobotsCheck
-from crawlframe.node.worker.robots.site_files import ERRAND, Wait
-from crawlframe.node.worker.robots.store import LEASE
+from crawlframe.node.worker.robots.site_files import ERRAND, LEASE, Wait
 from crawlframe.request.record import errand_of
 from crawlframe.request.request import Request, make_rid
 from crawlframe.robots.state import Status

@@ -22,7 +22,7 @@ from crawlframe.frontier.client.records import (
 )
 from crawlframe.frontier.frontier import REFUSAL
 from crawlframe.node.worker.commit.committer import _value
-from crawlframe.node.worker.fetch.proxy_source import ProxySource
+from crawlframe.node.worker.fetch.proxies import ProxySource
 from crawlframe.proxies.place import place_of
 from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.record import Hop

@@ -16,7 +16,7 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext
 from crawlframe.node.worker.fetch.fetching import download
 from crawlframe.node.worker.robots.guard import MAX_CACHED, RECHECK, RobotsGuard
-from crawlframe.node.worker.robots.store import LEASE, RobotsStore
+from crawlframe.node.worker.robots.site_files import LEASE, RobotsStore
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.robots.state import RobotsState, Status

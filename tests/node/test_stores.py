@@ -14,8 +14,8 @@ from crawlframe.errors import ConfigError
 from crawlframe.identity.credentials import Credential
 from crawlframe.identity.identity import Identity, Papers
 from crawlframe.node.worker.commit.stores import Stores
-from crawlframe.node.worker.fetch import stored_renders
-from crawlframe.node.worker.fetch.stored_renders import IDLE_SECONDS, StoredRenders
+from crawlframe.node.worker.fetch import rendering
+from crawlframe.node.worker.fetch.rendering import IDLE_SECONDS, StoredRenders
 from crawlframe.node.worker.task import task_source
 from crawlframe.node.worker.task.task_source import StoredTasks
 from crawlframe.render.knowledge import LIFE, STREAK, UNKNOWN, Knowledge
@@ -75,7 +75,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     for module, name in (
         (task_source, "IDENTITY_SECONDS"),
         (task_source, "RECIPES_SECONDS"),
-        (stored_renders, "READ_SECONDS"),
+        (rendering, "READ_SECONDS"),
     ):
         monkeypatch.setattr(module, name, 0.0)
     return World()

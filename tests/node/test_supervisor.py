@@ -19,7 +19,7 @@ from crawlframe.node.code import Code
 from crawlframe.node.signals import HANDED_OVER
 from crawlframe.node.supervisor import reexec
 from crawlframe.node.supervisor.git import Follower
-from crawlframe.node.supervisor.mailbox import FileChanged, PullEnded
+from crawlframe.node.supervisor.mailbox import FileChanged
 from crawlframe.node.supervisor.master_processes import (
     RESTART_PAUSES,
     RETRY_PAUSES,
@@ -268,7 +268,7 @@ def test_one_that_cannot_load_its_code_is_dropped_for_another_framework(fresh: N
 
 def test_what_was_pulled_before_is_in_the_welcome(fresh: Node) -> None:
     fresh.supervisor.begin()
-    fresh.supervisor.mailbox.put(PullEnded("ab", "dirty", 0))
+    fresh.supervisor.mailbox.put(CheckoutPulled("ab", "dirty", 0))
     fresh.turn()
     fresh.says(fresh.first, Hello())
     assert fresh.first.told() == [
@@ -353,11 +353,11 @@ def test_what_was_refused_is_tried_again_when_it_is_written_again(node: Node) ->
 
 def test_what_was_refused_is_tried_again_when_a_rollout_was_pulled(node: Node) -> None:
     node.report(node.first, "refused")
-    node.supervisor.mailbox.put(PullEnded("ab", "", 0))
+    node.supervisor.mailbox.put(CheckoutPulled("ab", "", 0))
     node.turn()
     node.turn(QUIET)
     assert node.first.told() == [CheckoutPulled("ab", "", 0)]
-    node.supervisor.mailbox.put(PullEnded("ab", "", 7))
+    node.supervisor.mailbox.put(CheckoutPulled("ab", "", 7))
     node.turn()
     node.turn(QUIET)
     assert node.first.told()[-1] == Reload(1000.0 + QUIET, "t1", "r1")
@@ -387,15 +387,15 @@ def test_nothing_is_asked_of_a_master_that_has_loaded_nothing(fresh: Node) -> No
 
 
 def test_a_pull_is_reported(node: Node) -> None:
-    node.supervisor.mailbox.put(PullEnded("ab", "dirty", 0))
+    node.supervisor.mailbox.put(CheckoutPulled("ab", "dirty", 0))
     node.turn()
     assert node.first.told() == [CheckoutPulled("ab", "dirty", 0)]
 
 
 def test_a_rollout_is_pulled_and_answered(node: Node) -> None:
     node.says(node.first, RolloutAnnounced(Rollout("abc", "main", id=7)))
-    node.supervisor.mailbox.put(PullEnded("ab", "", 7))
-    node.supervisor.mailbox.put(PullEnded("cd", "", 0))
+    node.supervisor.mailbox.put(CheckoutPulled("ab", "", 7))
+    node.supervisor.mailbox.put(CheckoutPulled("cd", "", 0))
     node.turn()
     assert node.first.told() == [CheckoutPulled("ab", "", 7), CheckoutPulled("cd", "", 7)]
     state = node.follow().told()[0]
@@ -440,7 +440,7 @@ def test_while_a_pull_is_owed_the_supervisor_stays(node: Node, reborn: list[Inhe
     node.serves(follower)
     node.dies(node.first, HANDED_OVER)
     assert reborn == []
-    node.supervisor.mailbox.put(PullEnded("ab", "", 7))
+    node.supervisor.mailbox.put(CheckoutPulled("ab", "", 7))
     node.turn()
     assert [(left.pulled, left.rollout) for left in reborn] == [(("ab", "", 7), 7)]
 

@@ -8,6 +8,8 @@ from queue import Empty, SimpleQueue
 
 import msgspec
 
+from crawlframe.node.supervisor_messages import CheckoutPulled
+
 
 class FileChanged(msgspec.Struct, frozen=True):
     """WatcherThread to supervisor: a path changed."""
@@ -16,16 +18,7 @@ class FileChanged(msgspec.Struct, frozen=True):
     path: Path
 
 
-class PullEnded(msgspec.Struct, frozen=True):
-    """PullThread to supervisor: a pull has ended; as in CheckoutPulled, but ``rollout`` is 0 when
-    no announcement requested this pull."""
-
-    revision: str
-    problem: str
-    rollout: int
-
-
-FromThread = FileChanged | PullEnded
+FromThread = FileChanged | CheckoutPulled  # the rollout of a pull that none requested is 0
 
 
 class Mailbox:

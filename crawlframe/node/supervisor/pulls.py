@@ -9,14 +9,14 @@ from queue import Empty, SimpleQueue
 from crawlframe.code.checkout import DIGITS
 from crawlframe.frontier.cluster.rollouts import Rollout
 from crawlframe.node.supervisor.git import Follower
-from crawlframe.node.supervisor.mailbox import Mailbox, PullEnded
+from crawlframe.node.supervisor.mailbox import Mailbox
 from crawlframe.node.supervisor_messages import CheckoutPulled
 
 log = logging.getLogger(__name__)
 
 
 class Pulls:
-    """``follower`` pulls; None: there are no pulls. A PullEnded for each is put into the mailbox.
+    """``follower`` pulls; None: there are no pulls. The mailbox gets a CheckoutPulled for each.
     ``every``: seconds between pulls of the tip of the branch; 0: only requested ones."""
 
     def __init__(self, follower: Follower | None, every: float, mailbox: Mailbox) -> None:
@@ -44,7 +44,7 @@ class Pulls:
             self.owed += 1
             self._asked.put(rollout)
 
-    def end(self, pull: PullEnded) -> None:
+    def end(self, pull: CheckoutPulled) -> None:
         """Records the end of a pull; its result is ``last``."""
         self.owed -= bool(pull.rollout)
         answered = pull.rollout or self.last.rollout
@@ -64,4 +64,4 @@ class Pulls:
             elif asked is not None:
                 log.info("the checkout is at %s", pulled.revision[:DIGITS])
             rollout = asked.id if asked else 0
-            self._mailbox.put(PullEnded(pulled.revision[:DIGITS], pulled.problem, rollout))
+            self._mailbox.put(CheckoutPulled(pulled.revision[:DIGITS], pulled.problem, rollout))

@@ -23,7 +23,7 @@ from crawlframe.node.signals import HANDED_OVER, Signals, describe_exit
 from crawlframe.node.supervisor import reexec
 from crawlframe.node.supervisor.debounce import Changes
 from crawlframe.node.supervisor.git import Follower
-from crawlframe.node.supervisor.mailbox import FileChanged, Mailbox, PullEnded
+from crawlframe.node.supervisor.mailbox import FileChanged, Mailbox
 from crawlframe.node.supervisor.master_processes import (
     RETRY_PAUSES,
     MasterProcess,
@@ -239,7 +239,7 @@ class Supervisor:
             match message:
                 case FileChanged(at, path):
                     self._changes.add(at, path, again=refused)
-                case PullEnded():
+                case supervisor_messages.CheckoutPulled():
                     self._pulls.end(message)
                     if present is not None and present.greeted:  # else its InitialState has it
                         present.send(self._pulls.last)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.errors import FetchError
@@ -18,8 +15,8 @@ from crawlframe.node.worker.crawl.stage import CrawlFetch
 from crawlframe.node.worker.crawl.task_crawl import Park, TaskCrawl, check_fit
 from crawlframe.node.worker.fetch.usage_signals import UsageSignals
 from crawlframe.node.worker.pages.kept_pages import KeptPages
-from crawlframe.node.worker.start.start_parts import StartEnded, StartRoom
-from crawlframe.node.worker.start.start_run import POLL, StartRuns
+from crawlframe.node.worker.start.start_parts import StartEnded
+from crawlframe.node.worker.start.start_run import StartRuns
 from crawlframe.node.worker.task.crawls import Crawls, UnknownTask
 from crawlframe.node.worker.task.task_source import TaskSource
 from crawlframe.node.worker.verdict.backoff import backoff
@@ -36,7 +33,7 @@ from crawlframe.pages.reparse import (
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.run.ledger import StartPart
-from crawlframe.run.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.run.outcome import Outcome, Verdict
 
 PART = 500  # requests that are recorded and admitted together
 MAX_TASKS = 1000  # whose definitions are remembered
@@ -48,27 +45,15 @@ NOT_KEPT = "not_kept"
 Call = Callable[[Outcome, TaskCrawl, Request, Response | FetchError], Awaitable[Outcome]]
 
 
-@dataclass(frozen=True)
-class Records:
-    """Records of a task that a worker reads or writes before an outcome is committed. ``starts``
-    records the parts of a start; None: nothing is recorded before an outcome. ``kept`` reads the
-    pages that are parsed again; None: there are none."""
-
-    starts: StartRuns | None = None
-    kept: KeptPages | None = None
-
-
-NO_RECORDS = Records()
-
-
 class Reparsing:
-    """Reparses kept pages of one worker. ``records``: without kept pages and starts, none is
-    parsed. ``mark``: as of Callbacks, ``failed``: as of RequestRunner."""
+    """Reparses kept pages of one worker. ``starts`` records the parts of the requests for them.
+    ``mark``: as of Callbacks, ``failed``: as of RequestRunner."""
 
     def __init__(
         self,
         source: TaskSource,
-        records: Records,
+        pages: KeptPages,
+        starts: StartRuns,
         crawls: Crawls,
         callbacks: Callbacks,
         mark: Callable[[int, bytes], None],
@@ -76,8 +61,8 @@ class Reparsing:
         user_agent: str,
     ) -> None:
         self._source = source
-        if records.kept is not None and records.starts is not None:
-            self._pages, self._starts = records.kept, records.starts
+        self._pages = pages
+        self._starts = starts
         self._crawls = crawls
         self._callbacks = callbacks
         self._mark = mark
@@ -102,7 +87,7 @@ class Reparsing:
     async def _definition(self, task: int) -> tuple[Reparse, int]:
         if task not in self._known:
             spec = await self._source.load_task(task)
-            if spec is None or spec.reparse is None or not hasattr(self, "_pages"):
+            if spec is None or spec.reparse is None:
                 raise Park(f"task {task} parses no kept pages")
             self._known[task] = spec.reparse, spec.priority
         return self._known[task]
@@ -118,7 +103,7 @@ class Reparsing:
             number, position = last.number + 1, last.position
             after = int.from_bytes(last.mark)
         while True:
-            await self._look(task)
+            await self._starts.wait(task)
             found = await self._pages.numbers(reparse, after, PART)
             before, after = after, found.seen
             if found.numbers:
@@ -133,21 +118,7 @@ class Reparsing:
             elif found.is_all:
                 return
             elif after == before:
-                await self._rest()
-
-    async def _look(self, task: int) -> None:
-        """Waits while it must. Raises StartEnded."""
-        if self._starts.leaving.is_set():
-            raise StartEnded(Verdict.RELEASE)
-        while (room := await self._starts.parts.room(task)) is StartRoom.WAIT:
-            await self._rest()
-        if room is StartRoom.CANCELLED:
-            raise StartEnded(Verdict.ERROR, CANCELLED)
-
-    async def _rest(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._starts.leaving.wait(), POLL)
-            raise StartEnded(Verdict.RELEASE)
+                await self._starts.rest()
 
     # -- one page ---------------------------------------------------------------------------------
 
@@ -163,11 +134,8 @@ class Reparsing:
     async def _parse_page(
         self, outcome: Outcome, page: SourcePage, reparse: Reparse, call: Call
     ) -> Outcome:
-        outcome.url, outcome.fetch.status, outcome.fetch.size = (
-            page.url,
-            page.status,
-            len(page.body),
-        )
+        outcome.url = page.url
+        outcome.fetch.status, outcome.fetch.size = page.status, len(page.body)
         if page.problem:
             return _unread(outcome, page)
         request = self._decode(outcome, page)

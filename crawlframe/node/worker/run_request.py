@@ -28,12 +28,14 @@ from crawlframe.node.worker.crawl.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl.task_crawl import Park, TaskCrawl, called, check_fit, method
 from crawlframe.node.worker.fetch.fetching import Fetching
 from crawlframe.node.worker.fetch.inline import InlineFetch
-from crawlframe.node.worker.fetch.rendering import Rendering, RenderSource
+from crawlframe.node.worker.fetch.rendering import Rendering
 from crawlframe.node.worker.fetch.stages import FetchSources, Stages
 from crawlframe.node.worker.pages.keeping import Keeping
+from crawlframe.node.worker.pages.kept_pages import KeptPages
 from crawlframe.node.worker.pages.page_reuse import again
-from crawlframe.node.worker.reparsing import NO_RECORDS, Records, Reparsing
+from crawlframe.node.worker.reparsing import Reparsing
 from crawlframe.node.worker.start.start_parts import StartEnded
+from crawlframe.node.worker.start.start_run import StartRuns
 from crawlframe.node.worker.task.crawls import Crawls
 from crawlframe.node.worker.task.open_task import OPENED, NotOpened
 from crawlframe.node.worker.task.task_source import TaskSource
@@ -88,21 +90,23 @@ class RequestRunner:
         failed: Callable[[BaseException], None] = lambda error: None,
         reports: FetchReports = NO_REPORTS,
         sources: FetchSources | None = None,
-        renders: RenderSource | None = None,
-        records: Records = NO_RECORDS,
+        starts: StartRuns | None = None,
+        kept: KeptPages | None = None,
     ) -> None:
-        """``mark`` and ``on_slow``: as of Callbacks; ``sources`` and ``reports``: as of Stages,
-        ``renders``: as of Rendering. ``failed`` is called with errors of authors' code."""
+        """``mark`` and ``on_slow``: as of Callbacks; ``sources`` and ``reports``: as of Stages.
+        ``failed`` is called with errors of authors' code. ``starts`` records the parts of a start;
+        None: nothing is recorded before an outcome. ``kept`` reads the pages that are parsed again;
+        None: there are none."""
         self._settings = settings
         self._source = source
         self._version = version
         self._downloader = downloader
         self._sieve = sieve
         self._mark = mark
-        self._failed, self._starts = failed, records.starts
+        self._failed, self._starts = failed, starts
         self.callbacks = Callbacks(settings, mark, on_slow)
         sources = sources or FetchSources()
-        self._rendering = Rendering(self.callbacks, renders)
+        self._rendering = Rendering(self.callbacks, sources.renders)
         stages = Stages(
             *(downloader, self.callbacks, sources, self._rendering, reports, failed),
             user_agent=settings.user_agent,
@@ -114,9 +118,10 @@ class RequestRunner:
             return InlineFetch(crawl, downloader, stages.inline, sources.permits, sources.proxies)
 
         self.crawls = Crawls(source, self.callbacks, mark, inline)
-        self._reparsing = Reparsing(
-            *(source, records, self.crawls, self.callbacks, mark, failed, settings.user_agent)
-        )
+        self._reparsing = None
+        if kept is not None and starts is not None:
+            more = self.crawls, self.callbacks, mark, failed, settings.user_agent
+            self._reparsing = Reparsing(source, kept, starts, *more)
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
         """Returns the outcome of one request; raises only when it is cancelled."""
@@ -133,6 +138,8 @@ class RequestRunner:
                     return outcome.end(Verdict.ERROR, "poison", poison)
             request = self._decode(outcome)
             if outcome.callback == REPARSE:
+                if self._reparsing is None:
+                    raise Park("no kept page is parsed here")
                 return await self._reparsing.run(outcome, claimed.alone, self._call)
             crawl = await self.crawls.get(claimed.task, rid)
             if view.cookies > crawl.cookie_version:

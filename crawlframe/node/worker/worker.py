@@ -40,16 +40,15 @@ from crawlframe.node.worker.commit.participants import participants
 from crawlframe.node.worker.commit.stores import Stores
 from crawlframe.node.worker.commit.task_log import LogWriter
 from crawlframe.node.worker.fetch.permits import StoredPermits
-from crawlframe.node.worker.fetch.proxy_source import ProxySource
+from crawlframe.node.worker.fetch.proxies import ProxySource
+from crawlframe.node.worker.fetch.rendering import StoredRenders
 from crawlframe.node.worker.fetch.replay import CacheReplay
 from crawlframe.node.worker.fetch.stages import FetchSources
-from crawlframe.node.worker.fetch.stored_renders import StoredRenders
 from crawlframe.node.worker.pages.kept_pages import KeptPages
 from crawlframe.node.worker.pages.near_pages import NearSource
 from crawlframe.node.worker.pages.page_source import PageSource
-from crawlframe.node.worker.reparsing import Records
 from crawlframe.node.worker.robots.guard import RobotsGuard
-from crawlframe.node.worker.robots.store import RobotsStore
+from crawlframe.node.worker.robots.site_files import RobotsStore
 from crawlframe.node.worker.run_request import RequestRunner, outcome_of
 from crawlframe.node.worker.start.start_parts import StartParts
 from crawlframe.node.worker.start.start_run import StartRuns
@@ -178,9 +177,10 @@ class Worker:
                 self._proxies,
                 PageSource(stores),
                 NearSource(stores),
+                self._renders,
             ),
-            renders=self._renders,
-            records=Records(self._starts, KeptPages(stores)),
+            starts=self._starts,
+            kept=KeptPages(stores),
         )
 
     # -- master -> worker -------------------------------------------------------------------------

@@ -31,13 +31,13 @@ from crawlframe.request.options import NO_OPTIONS
 from crawlframe.request.request import END_CALLBACK, ROOT_CALLBACK, Request, make_rid
 from crawlframe.response.response import Response
 from crawlframe.robots.usage import FOLLOW, INDEX
-from crawlframe.run.alias_filter import KnownByRules
 from crawlframe.run.collector import Collector
 from crawlframe.run.ledger import TaskSpec
 from crawlframe.run.link_filters import (
     DomainFilter,
     Ended,
     Follow,
+    KnownByRules,
     KnownFilter,
     LinkFilter,
     LinkLimits,

@@ -1,4 +1,5 @@
-"""InlineFetch: fetches inside of a callback or a middleware, outside of the queue."""
+"""InlineFetch: fetches inside of a callback or a middleware, outside of the queue; Offline refuses
+them."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from crawlframe.fetch.journey.trail import Trail
 from crawlframe.node.worker.crawl.stage import CrawlFetch, Next, Stage
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.fetch.permits import LONGEST_WAIT, HostPermits
-from crawlframe.node.worker.fetch.proxy_source import ProxySource
+from crawlframe.node.worker.fetch.proxies import ProxySource
 from crawlframe.node.worker.robots.site_files import Wait
 from crawlframe.proxies.place import limited_at
 from crawlframe.proxies.proxy import ChosenProxy
@@ -189,3 +190,26 @@ class InlineFetch:
         outcome = RUNNING.get(None)
         if isinstance(outcome, Outcome) and (changes := self._crawl.cookies.changes()):
             outcome.fetch.cookies = {**(outcome.fetch.cookies or {}), **changes}
+
+
+class WithoutNetwork(FetchError):
+    """The callback of a kept page fetches another page."""
+
+    reason = "without_network"
+    retryable = False
+
+    def __init__(self, url: str) -> None:
+        super().__init__(f"{url} is not fetched: kept pages are parsed without the network")
+
+
+class Offline:
+    """Replaces InlineFetch in a task whose kept pages are parsed."""
+
+    offline: ClassVar = True
+
+    async def fetch(self, request: Request) -> Response:
+        """Raises WithoutNetwork."""
+        raise WithoutNetwork(request.url)
+
+    def keep_cookies(self, request: Request, cookies: Mapping[str, str]) -> None:
+        """Does nothing: no request is sent that could have them."""

@@ -4,17 +4,19 @@ if they are incomplete. Both fetches belong to one request, which waits for its 
 from __future__ import annotations
 
 import asyncio
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 from crawlframe.errors import BadRequest
+from crawlframe.node.worker.commit.stores import Stores
 from crawlframe.node.worker.crawl.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.verdict.failures import callback_traceback, is_cancelled
-from crawlframe.render.knowledge import Knowledge, Lesson
+from crawlframe.render.knowledge import UNKNOWN, Knowledge, Lesson
 from crawlframe.render.required import required_of
 from crawlframe.render.template import URLTemplate, form_of
 from crawlframe.render.yielded import NOTHING, Attempt, Reason, Yielded, lacks, lesson_of, reason_of
@@ -27,6 +29,10 @@ from crawlframe.spider.spider import Spider
 
 ASKING = "needs_browser"
 PAGES = ("html", "xml")  # kinds of bodies that a browser would change
+READ_SECONDS = 0.4  # seconds between two reads of the used spiders
+IDLE_SECONDS = 30.0  # seconds after which a spider is no longer followed
+
+Found = dict[URLTemplate, Knowledge]
 
 
 class RenderSource(ABC):
@@ -40,6 +46,53 @@ class RenderSource(ABC):
     def begin(self, spider: str, template: URLTemplate, *, direct: bool) -> None:
         """Records the start of a page whose template needs the browser, without a plain fetch if it
         is ``direct``."""
+
+
+class StoredRenders(RenderSource):
+    """Knowledge of all nodes, whose changes are followed. ``clock`` returns seconds since the
+    epoch."""
+
+    def __init__(self, stores: Stores, clock: Callable[[], float] = time.time) -> None:
+        self._stores = stores
+        self._clock = clock
+        self._known: dict[str, Found] = {}  # by spider
+        self._last: dict[str, float] = {}  # when it was used
+
+    async def find(self, spider: str, template: URLTemplate) -> Knowledge:
+        now = self._clock()
+        self._last[spider] = now
+        if spider not in self._known:
+            renders = self._stores.frontier.renders
+            found = await self._stores.ask(lambda: renders.of(spider))
+            self._known.setdefault(spider, found)
+        known = self._known.get(spider, {}).get(template, UNKNOWN)
+        return known.at(round(1000 * now))
+
+    def begin(self, spider: str, template: URLTemplate, *, direct: bool) -> None:
+        """Counts the page until the next read, so that not all pages that start until then are
+        fetched plainly."""
+        found = self._known.get(spider, {})
+        if (known := found.get(template)) is not None:
+            found[template] = known._replace(skipped=known.skipped + 1 if direct else 0)
+
+    async def watch(self) -> None:
+        """Follows the changes, until it is cancelled."""
+        what = "renders of templates"
+        await self._stores.follow(READ_SECONDS, self._used, self._read, self._take, what)
+
+    def _used(self) -> bool:
+        """Forgets spiders that are not used any more; returns whether there are others."""
+        now = self._clock()
+        for spider in [name for name, used in self._last.items() if now - used > IDLE_SECONDS]:
+            del self._last[spider]
+            self._known.pop(spider, None)
+        return bool(self._known)
+
+    def _read(self) -> dict[str, Found]:
+        return {spider: self._stores.frontier.renders.of(spider) for spider in [*self._known]}
+
+    def _take(self, found: dict[str, Found]) -> None:
+        self._known |= {spider: some for spider, some in found.items() if spider in self._known}
 
 
 class Rendering:

@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
+from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.base.limits import HOST_BYTE_LIMIT
+from crawlframe.base.urls import host_of
 from crawlframe.errors import FetchError
 from crawlframe.fetch.body.pictures import pictures_of
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.node.worker.crawl.callbacks import Callbacks
+from crawlframe.frontier.client.records import Signal
+from crawlframe.node.worker.crawl.callbacks import Callbacks, MiddlewareWatch
 from crawlframe.node.worker.crawl.stage import (
     ClaimedFetch,
     CrawlFetch,
@@ -20,13 +23,10 @@ from crawlframe.node.worker.crawl.stage import (
     around,
 )
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
-from crawlframe.node.worker.fetch.addresses import Addresses
-from crawlframe.node.worker.fetch.authors_layers import AuthorsLayers
 from crawlframe.node.worker.fetch.fetching import NO_FETCH, Way, download
 from crawlframe.node.worker.fetch.permits import HostPermits, LocalPermits
-from crawlframe.node.worker.fetch.proxies import Proxying
-from crawlframe.node.worker.fetch.proxy_source import ProxySource
-from crawlframe.node.worker.fetch.rendering import Rendering
+from crawlframe.node.worker.fetch.proxies import Proxying, ProxySource
+from crawlframe.node.worker.fetch.rendering import Rendering, RenderSource
 from crawlframe.node.worker.fetch.replay import CacheReplay, back_to_host, not_kept
 from crawlframe.node.worker.fetch.usage_signals import UsageSignals
 from crawlframe.node.worker.pages.near_pages import NearPages, NearSource
@@ -36,15 +36,20 @@ from crawlframe.node.worker.robots.guard import RobotsGuard, TdmGuard
 from crawlframe.node.worker.robots.side_trips import SideTrips
 from crawlframe.node.worker.verdict.signals import FetchReports, ResponseClassifier
 from crawlframe.request.downloader_names import BROWSER
+from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.run.outcome import CANCELLED, Verdict
+
+MAX_HOSTS = 10_000  # whose addresses are remembered
+UNRESOLVED = "unresolved"  # in place of an address: all such names share its limits
 
 
 @dataclass(frozen=True)
 class FetchSources:
     """Shared knowledge of a worker's fetches: answers, permits and pages of other workers. None:
     robots.txt is not asked for, there is no development cache, requests of the pool are not sent,
-    no page of the store is used, no texts are compared."""
+    no page of the store is used, no texts are compared, and pages are rendered only if their
+    requests ask for it."""
 
     robots: RobotsGuard | None = None
     replay: CacheReplay | None = None
@@ -52,6 +57,7 @@ class FetchSources:
     proxies: ProxySource | None = None
     pages: PageSource | None = None
     near: NearSource | None = None
+    renders: RenderSource | None = None
 
 
 class Stages:
@@ -205,3 +211,72 @@ async def take_pictures(fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> R
         raise
     outcome.results.pictures = pictures_of(response)
     return response
+
+
+class Addresses:
+    """The addresses of hosts, for one worker, for spiders that limit the requests to one
+    address."""
+
+    def __init__(self, downloader: Downloader) -> None:
+        self._downloader = downloader
+        self._reported: BoundedDict[str, str] = BoundedDict(MAX_HOSTS)  # host -> address
+
+    async def fetch(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
+        """A stage: the page's report about its host has the host's address if that is new."""
+        response = await call_next(fetch)
+        address = self._new_of(fetch.claimed.host, response)
+        fetch.signal = fetch.signal._replace(address=address)
+        return response
+
+    async def tell(self, fetch: ClaimedFetch) -> Response:
+        """Returns the request, with the address of its host, in place of a fetch. Raises
+        NoResponse."""
+        outcome = fetch.outcome
+        url = fetch.url if outcome.side_trip is None else outcome.side_trip.url
+        address = await self._downloader.address_of(url) or UNRESOLVED
+        outcome.fetch.signal = Signal(address=address)
+        outcome.end(Verdict.RELEASE, "address", f"{outcome.host} is at {address}")
+        raise NoResponse
+
+    def _new_of(self, host: str, response: Response) -> str:
+        """The address of the host, if it differs from the last reported one."""
+        address = response.address
+        if self._reported.get(host, "") == address or host_of(response.url) != host:
+            return ""
+        self._reported[host] = address
+        return address
+
+
+class AuthorsLayers:
+    """The middlewares of one worker. ``callbacks`` marks them while they run."""
+
+    def __init__(self, callbacks: Callbacks, permits: HostPermits) -> None:
+        self._callbacks = callbacks
+        self._permits = permits
+
+    async def fetch(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
+        """A stage. Raises MiddlewareFailed."""
+        assert fetch.crawl.middlewares is not None
+        outcome = fetch.outcome
+
+        async def download(asked: Request) -> Response:
+            fetch.asked = asked
+            fetch.trail.begin()
+            response = await call_next(fetch)
+            outcome.fetch.received = response
+            return response
+
+        watch = MiddlewareWatch(self._callbacks, fetch.rid, fetch.crawl.spec.spider)
+        response = await fetch.crawl.middlewares.fetch(fetch.asked, download, watch)
+        fetch.account.settle(len(response.body))  # also for a response that a middleware made
+        return response
+
+    async def pay(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
+        """A stage before a request is sent: if a middleware has fetched from its host, in its slot
+        and time, the request waits for another turn."""
+        if fetch.outcome.fetch.slot_lent:
+            fetch.outcome.fetch.slot_lent = False
+            place = fetch.outcome.limited_at
+            async with self._permits.take(fetch.crawl, place, 0.0, own=True):
+                pass
+        return await call_next(fetch)

@@ -25,11 +25,11 @@ from crawlframe.node.worker.crawl.stage import F, Next, NoResponse
 from crawlframe.node.worker.robots.site_files import (
     RETRY_SECONDS,
     Elsewhere,
+    RobotsStore,
     SiteFiles,
     Wait,
     key_of,
 )
-from crawlframe.node.worker.robots.store import RobotsStore
 from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.downloader_names import BROWSER
 from crawlframe.request.record import Errand

@@ -45,15 +45,13 @@ class StartRun:
         call: Call,
         outcome: Outcome,
         collect: Callable[[], Collector],
-        parts: StartParts,
-        leaving: asyncio.Event,
+        runs: StartRuns,
         alone: bool,
     ) -> None:
         self._call = call
         self._outcome = outcome
         self._collect = collect
-        self._parts = parts
-        self._leaving = leaving
+        self._runs, self._parts = runs, runs.parts
         self._alone = alone
         self._number = 0  # of the next part
         self._skip = 0  # requests that earlier runs have recorded or dropped
@@ -230,25 +228,15 @@ class StartRun:
         if written.follow_ups:
             self._number += 1
         self._duplicates = written.duplicates
-        outcome.results.follow_ups, outcome.results.fingerprints, outcome.results.duplicates = (
-            [],
-            [],
-            0,
-        )
+        outcome.results.follow_ups, outcome.results.fingerprints = [], []
+        outcome.results.duplicates = 0
 
     async def _look(self) -> None:
-        """Pauses while it must. Raises StartEnded if the run is over."""
-        if self._leaving.is_set():
-            raise StartEnded(Verdict.RELEASE)
-        if time.monotonic() - self._looked < PART_EVERY:
-            return
-        while (room := await self._parts.room(self._outcome.task)) is StartRoom.WAIT:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._leaving.wait(), POLL)
-                raise StartEnded(Verdict.RELEASE)
-        if room is StartRoom.CANCELLED:
-            raise StartEnded(Verdict.ERROR, CANCELLED)
-        self._looked = time.monotonic()
+        """Pauses while it must, now and then. Raises StartEnded if the run is over."""
+        self._runs.check()
+        if time.monotonic() - self._looked >= PART_EVERY:
+            await self._runs.wait(self._outcome.task)
+            self._looked = time.monotonic()
 
 
 class StartRuns:
@@ -256,11 +244,30 @@ class StartRuns:
 
     def __init__(self, parts: StartParts) -> None:
         self.parts = parts
-        self.leaving = asyncio.Event()
+        self._leaving = asyncio.Event()
 
     def leave(self) -> None:
         """The worker ends: root requests are given back, for others to continue."""
-        self.leaving.set()
+        self._leaving.set()
+
+    def check(self) -> None:
+        """Raises StartEnded if the worker ends."""
+        if self._leaving.is_set():
+            raise StartEnded(Verdict.RELEASE)
+
+    async def rest(self) -> None:
+        """Pauses for a moment. Raises StartEnded if the worker ends."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._leaving.wait(), POLL)
+        self.check()
+
+    async def wait(self, task: int) -> None:
+        """Returns when the start of a task may continue. Raises StartEnded if it is over."""
+        self.check()
+        while (room := await self.parts.room(task)) is StartRoom.WAIT:
+            await self.rest()
+        if room is StartRoom.CANCELLED:
+            raise StartEnded(Verdict.ERROR, CANCELLED)
 
     async def run(
         self,
@@ -276,7 +283,7 @@ class StartRuns:
         results so far are kept. Returns this reason, and the collector of results that no part
         recorded. If the request runs ``alone``, it returns to the queue after the first part, for
         it has proved to be harmless. Raises StartEnded, and errors of ``start``."""
-        run = StartRun(call, outcome, collect, self.parts, self.leaving, alone)
+        run = StartRun(call, outcome, collect, self, alone)
         return await run.run(step), run.collector
 
 

@@ -14,7 +14,7 @@ from crawlframe.errors import ArgumentError, ConfigError, UnknownSpider
 from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.crawl.callbacks import Callbacks
 from crawlframe.node.worker.crawl.task_crawl import Park, TaskCrawl
-from crawlframe.node.worker.task.offline import Offline
+from crawlframe.node.worker.fetch.inline import Offline
 from crawlframe.node.worker.task.open_task import take_up
 from crawlframe.node.worker.task.task_source import TaskSource
 from crawlframe.node.worker.verdict.failures import trim
