@@ -1,4 +1,4 @@
-"""A callback that stops at a prompt: during a crawl in a terminal, and refused in a node."""
+"""A callback that stops at a prompt during a crawl in a terminal."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ import re
 import select
 import subprocess
 import time
-from collections.abc import Callable
-
-import pytest
 
 from tests.conftest import _command
-from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, Submit
+from tests.process.conftest import LONGEST_WAIT, Look, OddWeb
 
 
 class Terminal:
@@ -78,16 +75,3 @@ def test_a_crawl_in_a_terminal_stops_and_goes_on(
     finally:
         terminal.close()
     assert look.items(1) == [{"prices": [1, 200]}]
-
-
-@pytest.mark.usefixtures("odd_env")
-def test_in_a_node_it_is_refused_at_once(
-    start_manage: Callable[..., object], submit: Submit, look: Look, web: OddWeb
-) -> None:
-    web.pages = {"/": []}
-    start_manage("runcrawler", "--workers", 1)
-    task = submit("stopping", url=web.url)
-    look.wait(task)
-    page = look.pages(task)[web.url]
-    assert (page.state, page.reason) == ("error", "callback")
-    assert "nobody could answer it here; run `python manage.py crawl`" in page.detail

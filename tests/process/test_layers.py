@@ -14,10 +14,9 @@ import pytest
 from django.conf import settings as django_settings
 
 from crawlframe.conf import Settings
-from crawlservice.models import Task, TaskLayer
+from crawlservice.models import Task
 from crawlservice.tasks.progress import layers
 from crawlservice.tasks.progress.progress import read
-from crawlservice.tasks.submit import resume
 from crawlservice.tasks.submit import submit as submit_task
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
@@ -117,23 +116,3 @@ def test_kills_do_not_break_the_barrier(
     assert [one.pages for one in found] == [2, *sizes]
     assert [one.found for one in found] == [*sizes, 0]
     assert [one.state for one in found] == ["done"] * (LAYERS + 1)
-
-
-def test_a_layer_begins_by_hand(
-    odd_env: dict[str, str], start_manage: Callable[..., Running], web: Any, look: Look
-) -> None:
-    build(web, slow=0.5)
-    start_manage("runcrawler", "--node", "one", "--workers", 1, "--concurrency", 8)
-    pk = start_task(look, odd_env, web.url, pause_layers=True)
-    with redis_at(odd_env["REDIS_URL"]):
-        for layer in range(1, LAYERS + 1):
-            look.wait(pk, lambda task, at=layer: (task.layer, task.state) == (at, "paused"))  # type: ignore[misc]
-            before = len(web.log)
-            time.sleep(0.7)
-            assert len(web.log) == before
-            assert {layer_of(path) for path, *_ in web.log} == {*range(layer)}
-            assert TaskLayer.objects.filter(task=pk).count() == layer
-            resume(pk)
-    task = look.wait(pk)
-    check_order(web)
-    assert task.state == "finished"

@@ -7,15 +7,11 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import closing
-from io import StringIO
-from pathlib import Path
 
 import psutil
 import pytest
-from django.core.management import call_command
 
 from tests.conftest import Running
-from tests.crawlservice.conftest import redis_at
 from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, Submit
 
 pytestmark = pytest.mark.process
@@ -69,20 +65,17 @@ def test_a_second_signal_gives_everything_back_at_once(
     assert look.frontier.audit() == []
 
 
-def test_what_ends_on_a_node_and_how_it_ends(
+def test_pages_that_kill_workers_and_a_master_that_is_killed(
     odd_env: dict[str, str],
     start_manage: Start,
     manage: Manage,
     submit: Submit,
     look: Look,
-    redis_url: str,
 ) -> None:
     node = start_manage("runcrawler", "--node", "same", "--workers", 1, "--concurrency", 8)
-    for check in (_killers, _beside_a_killer, _kills_from_outside, _errors_of_callbacks):
+    for check in (_killers, _beside_a_killer, _kills_from_outside):
         with closing(OddWeb()) as web:
             check(node, submit, look, web)
-    with closing(OddWeb()) as web:
-        _pause_resume_and_cancel(redis_url, submit, look, web)
 
     second = manage("runcrawler", "--workers", 1, "--node", "same")
     assert second.returncode == 1
@@ -146,57 +139,6 @@ def _kills_from_outside(node: Running, submit: Submit, look: Look, web: OddWeb) 
     task = look.wait(pk)
     assert (task.nf, task.ne) == (7, 0)
     assert {page.deliveries for page in look.pages(pk).values()} == {0}
-
-
-def _errors_of_callbacks(node: Running, submit: Submit, look: Look, web: OddWeb) -> None:
-    web.pages["/"] = ["/broken", "/quits", "/slow", "/gone", "/sick"]
-    web.statuses = {"/gone": 404, "/sick": 500}
-    pk = submit("odd", url=web.url)
-    task = look.wait(pk)
-    pages = look.pages(pk)
-
-    def end(path: str) -> tuple[str, str, int]:
-        page = pages[web.url + path]
-        return page.state, page.reason, page.attempts
-
-    assert end("broken") == ("error", "callback", 0)
-    assert "as broken as can be" in pages[web.url + "broken"].detail
-    assert "odd.py" in pages[web.url + "broken"].detail
-    assert end("quits") == ("error", "callback", 0)
-    assert end("slow") == ("done", "", 0)
-    assert end("gone") == ("error", "http_404", 0)
-    assert end("sick") == ("error", "http_500", 1)  # after one retry
-    assert web.hits["/sick"] == 2
-    items = look.items(pk)
-    assert {"url": web.url + "slow", "slow": True} in items
-    assert {"failed": web.url + "gone", "reason": "http_404"} in items
-    assert {"failed": web.url + "sick", "reason": "http_500"} in items
-    assert not any("never" in item for item in items)
-    assert (task.nf, task.ne) == (3, 4)
-
-
-def _pause_resume_and_cancel(redis_url: str, submit: Submit, look: Look, web: OddWeb) -> None:
-    def run(verb: str) -> None:
-        with redis_at(redis_url):
-            call_command("task", verb, pk, stdout=StringIO())
-
-    web.latency = 0.1
-    pk = submit("odd", url=web.url, many=600)
-    look.wait(pk, lambda task: look.counts(pk).nf > 10)
-    run("pause")
-    look.wait(pk, lambda task: look.frontier.counts(pk).in_progress == 0)  # type: ignore[union-attr]
-    hits = sum(web.hits.values())
-    time.sleep(0.6)
-    assert sum(web.hits.values()) == hits
-    run("resume")
-    look.wait(pk, lambda task: sum(web.hits.values()) > hits)
-    run("cancel")
-    task = look.wait(pk)
-    assert task.state == "cancelled"
-    assert task.na == task.nf + task.ne == 602
-    assert task.ne > 100
-    reasons = {page.reason for page in look.pages(pk).values() if page.state == "error"}
-    assert reasons == {"cancelled"}
 
 
 def test_an_endless_callback_is_killed(
@@ -263,51 +205,3 @@ def test_a_worker_whose_parser_does_not_end_ends(
     node.wait_for(end)
     assert look.wait(submit("odd", url=web.url + "page/1")).nf == 2
     assert node.stop() == 0
-
-
-LATER = """
-from crawlframe import Request, Spider
-
-
-class Later(Spider):
-    name = "later"
-
-    def start(self):
-        yield Request({url!r})
-
-    def {method}(self, response):
-        yield {{"url": response.url}}
-"""
-
-
-def test_requests_of_missing_code_wait_and_come_back(
-    odd_env: dict[str, str],
-    start_manage: Start,
-    submit: Submit,
-    look: Look,
-    web: OddWeb,
-    tmp_path: Path,
-) -> None:
-    """Beside a module that does not import, which is named."""
-    package = tmp_path / "some_spiders"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "bad.py").write_text("import nothing_of_this_name\n")
-    odd_env |= {"CRAWLFRAME_SPIDERS": package.name, "PYTHONPATH": str(tmp_path)}
-    module = package / "later.py"
-    module.write_text(LATER.format(url=web.url, method="parse_it"))
-    node = start_manage("runcrawler", "--workers", 1)
-    pk = submit("later")
-    look.wait(pk, lambda task: look.frontier.counts(pk).parked == 1)  # type: ignore[union-attr]
-    assert set(look.frontier.parked(pk).values()) == {"spider 'later' has no method 'parse'"}
-    assert "bad.py:1" in node.output
-    assert "nothing_of_this_name" in node.output
-    node.stop()
-    module.unlink()
-    node = start_manage("runcrawler", "--workers", 1)
-    look.wait(pk, lambda task: "no spider 'later'" in str(look.frontier.parked(pk)))
-    node.stop()
-    module.write_text(LATER.format(url=web.url, method="parse"))
-    start_manage("runcrawler", "--workers", 1)
-    assert look.wait(pk).state == "finished"
-    assert look.items(pk) == [{"url": web.url}]

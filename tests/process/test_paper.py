@@ -81,9 +81,3 @@ def test_commits_and_pulls_during_the_whole_crawl_change_nothing(
             f"{again} pages fetched twice, "
             f"{time.monotonic() - started:.0f} s"
         )
-
-        crawl.start("control")
-        crawl.tasks.clear()
-        crawl.submit(redis_url)
-        crawl.finish()
-        crawl.check()

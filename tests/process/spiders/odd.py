@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from crawlframe import FetchError, Request, Response, Spider
@@ -49,19 +48,8 @@ class OddSpider(Spider):
         while True:
             time.sleep(0.1)
 
-    def broken(self, response: Response) -> Iterator[Any]:
-        yield {"never": "stored"}
-        raise ValueError("as broken as can be")
-
-    def quits(self, response: Response) -> None:
-        raise SystemExit(3)
-
     def leaks(self, response: Response) -> None:
         KEPT.append(b"leak" * (32 << 20))
-
-    async def slow(self, response: Response) -> AsyncIterator[dict[str, Any]]:
-        await asyncio.sleep(0.2)
-        yield {"url": response.url, "slow": True}
 
     def failed(self, error: FetchError) -> Iterator[dict[str, Any]]:
         yield {"failed": error.request.url, "reason": error.reason}
