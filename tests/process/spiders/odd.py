@@ -53,10 +53,3 @@ class OddSpider(Spider):
 
     def failed(self, error: FetchError) -> Iterator[dict[str, Any]]:
         yield {"failed": error.request.url, "reason": error.reason}
-
-
-class NarrowSpider(OddSpider):
-    """A spider with few requests at a time."""
-
-    name = "narrow"
-    settings = {"concurrency": 2, "delay": 0}
