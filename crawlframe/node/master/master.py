@@ -24,7 +24,7 @@ from crawlframe.node.master.deferred_calls import DeferredCalls
 from crawlframe.node.master.generation import Life
 from crawlframe.node.master.isolation import Isolation
 from crawlframe.node.master.one_worker import OneWorker, apart_of
-from crawlframe.node.master.page_trials import PageTrials
+from crawlframe.node.master.recorded_check import PageTrials
 from crawlframe.node.master.stalls import CHECK_EVERY, StallMonitor
 from crawlframe.node.master.supervisor_link import SupervisorLink
 from crawlframe.node.master.worker_pool import WorkerPool

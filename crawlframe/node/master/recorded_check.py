@@ -1,4 +1,5 @@
-"""RecordedCheck: the recorded pages of a version, replayed before it goes live."""
+"""Kept pages, on which code runs in a process forked from its template, without effects:
+RecordedCheck, before a version goes live; PageTrials, for a user who looks at a page."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ import contextlib
 import logging
 from collections.abc import Callable
 
+from crawlframe.frontier import Frontier
+from crawlframe.frontier.cluster.trials import TrialOrder
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.offspring import kill_with_all
 from crawlframe.node.master.template import Template
@@ -14,6 +17,9 @@ from crawlframe.node.messages import Checked, CheckingPage, CheckRecorded, CodeL
 from crawlframe.node.signals import describe_exit
 
 log = logging.getLogger(__name__)
+
+TRIAL_SECONDS = 30.0  # seconds that one may take
+AT_ONCE = 2  # trials
 
 
 class RecordedCheck:
@@ -113,3 +119,43 @@ class RecordedCheck:
                 log.error("in the live version, %s", problem)
             worse = problems if waiting is None else {}
         self._done(waiting, worse)
+
+
+class PageTrials:
+    """Runs the live code over kept pages that a user looks at, on one node. ``now`` is
+    time.monotonic()."""
+
+    def __init__(self, pool: WorkerPool) -> None:
+        self._pool = pool
+        self._running: dict[int, tuple[Child, float]] = {}  # pid -> process, when it must end
+
+    def end_overdue(self, now: float) -> None:
+        """Kills trials that take too long."""
+        for pid, (child, until) in [*self._running.items()]:
+            if child not in self._pool.members:
+                del self._running[pid]
+            elif now >= until:
+                log.warning(
+                    "a trial of a kept page took longer than %g s and is killed", TRIAL_SECONDS
+                )
+                with contextlib.suppress(ProcessLookupError):
+                    kill_with_all(child)
+
+    def tick(self, frontier: Frontier, live: Template | None, now: float) -> None:
+        """Takes orders. Raises redis.RedisError."""
+        room = AT_ONCE - len(self._running)
+        if live is None or live.loaded is None or room <= 0:
+            return
+        names = {"", *(info.name for info in live.loaded.infos)}
+
+        def fits(order: TrialOrder) -> bool:
+            return order.spider in names
+
+        for order in frontier.trials.take(fits, room):
+            try:
+                child = self._pool.start_checker(live)
+            except OSError as error:
+                log.warning("no process for a trial of a kept page: %s", error)
+                return
+            self._pool.send(child, CheckRecorded([], order))
+            self._running[child.pid] = child, now + TRIAL_SECONDS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import copy
 from collections.abc import Awaitable, Callable
 from enum import IntEnum, auto
 from functools import partial
@@ -11,28 +13,30 @@ from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.base.urls import host_of
 from crawlframe.errors import Blocked, ConnectionLost, FetchError, FetchTimeout
 from crawlframe.fetch.body.memory import Account
-from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.downloader import Downloader, limits_of
 from crawlframe.fetch.journey.context import FetchContext
 from crawlframe.fetch.journey.journey import IDEMPOTENT
 from crawlframe.fetch.journey.trail import Challenged, Trail
 from crawlframe.fetch.middlewares import MiddlewareFailed
 from crawlframe.frontier.client.records import NO_SIGNAL, Claimed
+from crawlframe.frontier.reservations import Target
+from crawlframe.node.worker.commit.participants import MAX_DETAIL
 from crawlframe.node.worker.crawl.callbacks import Callbacks
 from crawlframe.node.worker.crawl.stage import ClaimedFetch, CrawlFetch, Next, NoResponse, Stage
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.fetch.permits import HostPermits
-from crawlframe.node.worker.fetch.redirect_filter import AnothersPage, may_go
 from crawlframe.node.worker.fetch.replay import KEPT_HOST
-from crawlframe.node.worker.verdict.backoff import backoff
+from crawlframe.node.worker.verdict.backoff import MAX_POLL, POLL, RESERVED_MS, backoff
 from crawlframe.node.worker.verdict.failures import StatusError
 from crawlframe.node.worker.verdict.signals import FetchReports, JudgementFailed
 from crawlframe.request.record import is_plain, with_hops
 from crawlframe.request.request import Request
 from crawlframe.response.browser_response import is_held
 from crawlframe.response.response import Response
-from crawlframe.run.outcome import CHALLENGED, Outcome, Verdict
+from crawlframe.run.outcome import CHALLENGED, DUPLICATE, Outcome, Verdict
 
 MAX_MEMORY_WAITS = 10_000  # requests remembered
+MAX_HOLD = 60.0  # seconds: a link to the target that was found meanwhile waits for so long
 MAX_CHALLENGES = 3  # for which a request goes back; it answers further ones at once
 
 
@@ -220,14 +224,49 @@ class Fetching:
             raise AnothersPage
 
     async def _may_go(self, fetch: ClaimedFetch, url: str = "", *, in_place: bool = False) -> bool:
-        return await may_go(
-            *(self._permits.follow, fetch.outcome, fetch.crawl, fetch.request, url),
-            in_place=in_place,
-        )
+        """Whether the request may continue to the target of its last redirect, or to ``url``, to
+        which a page leads: targets pass the filter of duplicates, as links do. If not, the outcome
+        has ended: as a duplicate, if the task has admitted the target; or it waits for the request
+        that fetches it. ``in_place``: it waits here.
+
+        The URLs that led there are its own, so a page may redirect to itself. Only the last of them
+        counts as admitted afterwards: other requests may have to pass the others."""
+        outcome, crawl, request = fetch.outcome, fetch.crawl, fetch.request
+        hops = outcome.fetch.redirects
+        if request.dont_filter or crawl.watching is not None:
+            return True
+        ways = [Trail(request, hops[:number]).next_request() for number in range(1, len(hops) + 1)]
+        if url:
+            ways.append(copy.copy(request))
+            ways[-1].url, ways[-1].fragment, ways[-1].method, ways[-1].body = url, "", "GET", None
+        rids = [outcome.rid, *(crawl.rid_of(way) for way in ways)]
+        before, target, url = rids[-2], rids[-1], ways[-1].url
+        outcome.fetch.landing = None if target == outcome.rid else (target, url)
+        if target in rids[:-1]:
+            return True
+        timeout = min(limits_of(request, crawl.settings).timeout, MAX_HOLD)
+        lasts = round(1000 * timeout) + RESERVED_MS
+        asked = Target(outcome.task, outcome.rid, target, url, lasts, before)
+        while (waits := await self._permits.follow(asked)) > 0 and in_place:
+            await asyncio.sleep(POLL / 1000)
+        if waits:
+            outcome.fetch.landing = None
+        if waits > 0:
+            delay = max(POLL, min(waits, MAX_POLL))
+            outcome.end(Verdict.DEFER, DUPLICATE, "another request fetches its target", delay)
+        elif waits < 0:
+            outcome.end(Verdict.DONE, DUPLICATE, f"of {url[:MAX_DETAIL]}, to which it redirects")
+            outcome.results.duplicates, outcome.fetch.status = 1, hops[-1].status if hops else None
+        return waits == 0
 
 
 class RedirectWaits(BaseException):
     """The target of a redirect waits for a claim of its own; the outcome has ended."""
+
+
+class AnothersPage(BaseException):
+    """The outcome has ended because its page is another request's. It is no Exception, as
+    Redirected."""
 
 
 def download(downloader: Downloader, fetch: CrawlFetch) -> Awaitable[Response]:
