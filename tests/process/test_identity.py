@@ -26,11 +26,12 @@ class Site(SmallSite):
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, str]]] = []
+        self.latency = 1.5  # seconds: the crawl must not end before the commands
         super().__init__()
 
     def answer(self, asked: BaseHTTPRequestHandler) -> Answer:
         self.asked.append((asked.path, dict(asked.headers.items())))
-        time.sleep(0.3)
+        time.sleep(self.latency)
         if asked.path.startswith("/hop/"):
             return 302, {"Location": asked.path.replace("hop", "page")}, b""
         links = "".join(f'<a href="/hop/{n}">' for n in range(PAGES))
@@ -78,6 +79,7 @@ def test_a_node_signs_and_follows_what_changes(
     assert manage(*given, input=f"{SECRET}\n").returncode == 0
     wait_for(lambda: "Authorization" in site.asked[-1][1])
     wait_for(lambda: site.keys()[-1] == second)
+    site.latency = 0.0
     task = look.wait(pk)
     assert (task.ne, task.nf) == (0, PAGES + 2)
     assert node.stop() == 0
