@@ -65,7 +65,7 @@ def test_a_second_signal_gives_everything_back_at_once(
     assert look.frontier.audit() == []
 
 
-def test_pages_that_kill_workers_and_a_master_that_is_killed(
+def test_killers_and_a_second_node_of_the_name(
     odd_env: dict[str, str],
     start_manage: Start,
     manage: Manage,
