@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import random
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -22,7 +20,7 @@ from django.core.management import call_command
 from crawlservice.files.download import store
 from crawlservice.models import Page, PageFile, StoredFile
 from tests.conftest import Running
-from tests.process.conftest import Look, Submit
+from tests.process.conftest import Answer, Look, SmallSite, Submit
 
 FILES, KINDS = 40, 30  # so some have equal contents
 SIZE = 2 << 20  # bytes, from which they are continued
@@ -32,7 +30,7 @@ KILLS = 6
 pytestmark = pytest.mark.process
 
 
-class FileSite:
+class FileSite(SmallSite):
     """Serves files slowly, and parts of them. ``continued`` counts requests for a part."""
 
     def __init__(self) -> None:
@@ -40,52 +38,24 @@ class FileSite:
         self.bodies = {f"/{n}.zip": bodies[n % KINDS] for n in range(FILES)}
         self.asked: Counter[str] = Counter()
         self.continued = 0
-        site = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+    def answer(self, asked: BaseHTTPRequestHandler) -> Answer:
+        self.asked[asked.path] += 1
+        if (body := self.bodies.get(asked.path)) is None:
+            return 200, {}, "".join(f"<a href='{path}'>f</a>" for path in self.bodies).encode()
+        tag = f'"{hashlib.sha256(body).hexdigest()}"'
+        headers = {"Content-Type": "application/zip", "ETag": tag}
+        if asked.headers.get("If-Range") != tag:
+            return 200, headers, body
+        first = int(asked.headers["Range"].removeprefix("bytes=").removesuffix("-"))
+        self.continued += 1
+        return 206, headers | {"Content-Range": f"bytes {first}-{SIZE - 1}/{SIZE}"}, body[first:]
 
-            def do_GET(self) -> None:
-                site.asked[self.path] += 1
-                if (body := site.bodies.get(self.path)) is None:
-                    links = "".join(f"<a href='{path}'>f</a>" for path in site.bodies).encode()
-                    self._head(200, len(links), "text/html")
-                    self.wfile.write(links)
-                    return
-                tag = f'"{hashlib.sha256(body).hexdigest()}"'
-                first = 0
-                if self.headers.get("If-Range") == tag:
-                    first = int(self.headers["Range"].removeprefix("bytes=").removesuffix("-"))
-                    site.continued += 1
-                part = {"Content-Range": f"bytes {first}-{SIZE - 1}/{SIZE}"} if first else {}
-                self._head(206 if first else 200, SIZE - first, "application/zip", ETag=tag, **part)
-                for at in range(first, SIZE, SIZE // PIECES):
-                    self.wfile.write(body[at : min(SIZE, at + SIZE // PIECES)])
-                    time.sleep(0.02)
-
-            def _head(self, status: int, length: int, kind: str, **more: str) -> None:
-                self.send_response(status)
-                fields = {"Content-Type": kind, "Content-Length": str(length), **more}
-                for name, value in fields.items():
-                    self.send_header(name, value)
-                self.end_headers()
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        class Server(ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, request: Any, client_address: Any) -> None:
-                pass  # its client was killed
-
-        self._server = Server(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def send(self, asked: BaseHTTPRequestHandler, body: bytes) -> None:
+        for at in range(0, len(body), SIZE // PIECES):
+            asked.wfile.write(body[at : at + SIZE // PIECES])
+            time.sleep(0.02)
 
 
 @pytest.fixture
