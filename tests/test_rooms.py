@@ -273,7 +273,7 @@ def test_allowed_imports_are_no_violations(tmp_path, path, source):
 
 
 ROOTS = {
-    "crawlframe": {"__init__", "actions", "conf", "load_spiders", "plug_in"},
+    "crawlframe": {"__init__", "actions", "conf", "errors", "load_spiders", "plug_in"},
     "crawlservice": {
         "__init__", "__main__", "apps", "display", "environment", "node_settings",
         "outside_settings", "project", "services", "settings", "signals", "urls", "wsgi",
