@@ -20,15 +20,6 @@ def codec_of(label: str) -> str | None:
     return "gb18030" if name == "gbk" else name  # the standard decodes both alike
 
 
-def standard_name(codec: str) -> str:
-    """The standard's name of the encoding that a form in this one is sent in."""
-    from webencodings import LABELS
-
-    if codec.startswith(("utf", "replacement")):
-        return "UTF-8"
-    return next((name for name in sorted({*LABELS.values()}) if codec_of(name) == codec), codec)
-
-
 def encode(text: str, encoding: str) -> bytes:
     """``text`` encoded as browsers send it from a page in this encoding."""
     if encoding == "replacement" or encoding.startswith(("utf-16", "utf-32")):

@@ -1,12 +1,12 @@
-"""The fields of a form that browsers send (HTML standard, 4.10.22.4, as Chromium implements it)."""
+"""The fields of a form that browsers send (HTML standard, 4.10.22.4, as Chromium implements it),
+except that a value is not checked by its type, and the fields ``dirname`` and ``_charset_`` mean
+nothing."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import TYPE_CHECKING
-from unicodedata import bidirectional
 
 from crawlframe.markup.form_tree import FormTree
 
@@ -22,19 +22,6 @@ _PRESSED = (
     "button:not([type=reset i],[type=button i],[command],[commandfor])"
 )
 _BUTTONS = {"button", "image", "reset", "submit"}
-_TIME = r"\d\d:\d\d(:\d\d(\.\d{1,3})?)?"
-# The form of a valid value by type, and a time in ISO 8601 that has it.
-_VALID = {
-    "color": ("#[0-9a-f]{6}", ""),
-    "number": (r"-?(\d+(\.\d+)?|\.\d+)([eE][+-]?\d+)?", ""),
-    "date": (r"\d{4}-\d\d-\d\d", "{}"),
-    "month": (r"\d{4}-\d\d", "{}-01"),
-    "week": (r"\d{4}-W\d\d", "{}-1"),
-    "time": (_TIME, "2000-01-01T{}"),
-    "datetime-local": (rf"\d{{4}}-\d\d-\d\dT{_TIME}", "{}"),
-}
-# Types that have no direction of text.
-_UNDIRECTED = {*_VALID, *_BUTTONS, "checkbox", "file", "radio", "range", "select"}
 
 
 def submits(node: LexborNode) -> bool:
@@ -61,11 +48,9 @@ def is_off(node: LexborNode) -> bool:
     return False
 
 
-def fields(
-    tree: FormTree, form: int, button: int | None, given: Given, charset: str
-) -> list[Field]:
+def fields(tree: FormTree, form: int, button: int | None, given: Given) -> list[Field]:
     """The fields in the order of the page. ``given`` replaces the values of all controls of a name;
-    a name without a control is added. ``charset`` is the value of ``_charset_``."""
+    a name without a control is added."""
     names = {one: tree.value(one, "name") for one in tree.forms[form]}
     kinds = {one: kind_of(tree.nodes[one]) for one in names}
     radios = [one for one, kind in kinds.items() if kind == "radio"]
@@ -85,14 +70,12 @@ def fields(
         elif kind == "radio" and ticked.get(name) != one:
             continue
         else:
-            values = [*_values(tree, one, charset if name.lower() == "_charset_" else "")]
+            values = [*_values(tree, one)]
         sent += [(name, value) for value in values if name]
-        if "dirname" in node.attrs and kind not in _UNDIRECTED and values and name:
-            sent.append((tree.value(one, "dirname"), _direction(node, values[0] or "")))
     return [*sent, *((name, text) for name, texts in left.items() for text in texts)]
 
 
-def _values(tree: FormTree, number: int, charset: str) -> Iterator[str | None]:
+def _values(tree: FormTree, number: int) -> Iterator[str | None]:
     """Values of a control that was not filled in."""
     node, value, kind = tree.nodes[number], tree.value(number, "value"), kind_of(tree.nodes[number])
     match kind:
@@ -108,24 +91,11 @@ def _values(tree: FormTree, number: int, charset: str) -> Iterator[str | None]:
         case "submit":  # without a value, the label that the browser gives it
             yield value if "value" in node.attrs else "Submit"
         case "hidden" | "button":
-            yield charset if charset and kind == "hidden" else value
+            yield value
         case "url" | "email":
             yield re.sub(r"[\r\n]", "", value).strip(" \t\f")
         case _:
-            yield _valid(kind, value) if kind in _VALID else re.sub(r"[\r\n]", "", value)
-
-
-def _valid(kind: str, value: str) -> str:
-    """The value that an input of this type has then."""
-    value = value.lower() if kind == "color" else value
-    form, time = _VALID[kind]
-    try:
-        valid = re.fullmatch(form, value) and (
-            not time or datetime.fromisoformat(time.format(value))
-        )
-    except ValueError:
-        valid = None
-    return value if valid else "#000000" if kind == "color" else ""
+            yield re.sub(r"[\r\n]", "", value)
 
 
 def _chosen(select: LexborNode) -> list[str]:
@@ -145,16 +115,6 @@ def _value_of(option: LexborNode) -> str:
     for script in option.css("script"):
         text = text.replace(script.text(), "", 1)
     return " ".join(re.findall(r"[^ \t\n\f\r]+", text))
-
-
-def _direction(node: LexborNode, value: str) -> str:
-    """``ltr`` or ``rtl``, by the nearest ``dir``."""
-    given = ((one.attrs.get("dir") or "").lower() for one in (node, *_above(node)))
-    first = next((one for one in given if one in ("ltr", "rtl", "auto")), "ltr")
-    if first != "auto":
-        return first
-    strong = (one for one in map(bidirectional, value) if one in ("L", "R", "AL"))
-    return "ltr" if next(strong, "L") == "L" else "rtl"
 
 
 def _above(node: LexborNode) -> Iterator[LexborNode]:

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from crawlframe.base.secret import Secret
-from crawlframe.charsets.labels import codec_of, encode, standard_name
+from crawlframe.charsets.labels import codec_of, encode
 from crawlframe.errors import BadRequest
 from crawlframe.markup.form_fields import Given, fields, submits
 from crawlframe.markup.form_tree import FormTree
@@ -57,7 +57,7 @@ def submit(
     url = response.urljoin(asked("action")) if asked("action") else response.url
     labels = tree.value(form, "accept-charset").replace(",", " ").split()
     encoding = next((name for label in labels if (name := codec_of(label))), response.encoding)
-    sent = fields(tree, form, button, given, standard_name(encoding))
+    sent = fields(tree, form, button, given)
     pairs = [(_bytes(name, encoding), _bytes(value or "", encoding)) for name, value in sent]
     own = dict(options.pop("headers", None) or {})
     if asked("method").lower() != "post":
