@@ -21,7 +21,7 @@ from crawlframe.aliases.verify import AliasPage, content_of
 from crawlframe.base.program import command
 from crawlframe.base.urls import host_of
 from crawlframe.conf import Settings
-from crawlframe.errors import ArgumentError, BadRequest, CrawlframeError, PageDamaged, StoreError
+from crawlframe.errors import ArgumentError, BadRequest, CrawlframeError
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.journey.context import FetchContext
 from crawlframe.frontier.permits import Permits
@@ -34,7 +34,7 @@ from crawlframe.robots.state import MAX_ORIGIN
 from crawlframe.spider.settings import SpiderSettings
 from crawlservice.identity.page_robots import PageRobots
 from crawlservice.models import ORDERED, Host, KeptPage, Task
-from crawlservice.pages.bodies import batches, read
+from crawlservice.pages.bodies import batches, read_each
 
 log = logging.getLogger(__name__)
 MAX_PAGES = 50_000  # pages that are read, the latest ones
@@ -176,7 +176,9 @@ def samples(where: Where) -> Iterator[Sample]:
     rows = [*pages(where).order_by("-pk").values_list("pk", "body__size")[:MAX_PAGES]]
     for numbers in batches(rows, AT_A_TIME):
         some = [*KeptPage.objects.filter(pk__in=numbers).values(*columns)]
-        bodies = _bodies({row["body"] for row in some})
+        bodies, unreadable = read_each({row["body"] for row in some})
+        for error in unreadable.values():
+            log.warning("a kept page is left out: %s", error)
         for row in some:
             body = bodies.get(row["body"])
             sample = None if body is None else _sample(row, body)
@@ -211,13 +213,3 @@ def _is_fit(url: str) -> bool:
         return False
     origin = origin_of(url)
     return len(origin) <= MAX_ORIGIN and "@" not in origin
-
-
-def _bodies(numbers: set[int]) -> dict[int, bytes]:
-    try:
-        return read(numbers)
-    except (PageDamaged, StoreError) as error:
-        if len(numbers) == 1:
-            log.warning("a kept page is left out: %s", error)
-            return {}
-        return {n: body for one in numbers for n, body in _bodies({one}).items()}

@@ -21,7 +21,7 @@ def facts_of(task: Task) -> list[tuple[str, str]]:
     reparse = reparse_of(task)
     if reparse is None:
         return []
-    found = changes(task, examples=0)
+    found = changes(task.pk, examples=0)
     would = "would be " if reparse.dry_run else ""
     facts = [("parses", in_words(reparse)), ("pages that differ", f"{found.pages:,}")]
     if found.repaired:
@@ -39,7 +39,7 @@ def facts_of(task: Task) -> list[tuple[str, str]]:
 
 def examples_of(task: Task) -> Iterator[str]:
     """Some of the pages that differ, as text."""
-    for row in changes(task, most=1, examples=MAX_PAGES).examples:
+    for row in changes(task.pk, most=1, examples=MAX_PAGES).examples:
         yield from _lines(row)
 
 

@@ -13,11 +13,12 @@ T = TypeVar("T")
 
 class TtlCached(Generic[P, T]):
     """A function whose result is returned again for the same arguments, in this process, for some
-    seconds. Concurrent callers wait for the caller that computes it."""
+    seconds, or ``times`` as long as it took. Concurrent callers wait for the caller that computes
+    it."""
 
-    def __init__(self, function: Callable[P, T], seconds: float) -> None:
+    def __init__(self, function: Callable[P, T], seconds: float, times: float) -> None:
         self._function = function
-        self._seconds = seconds
+        self._seconds, self._times = seconds, times
         self._lock = Lock()
         self._answers: dict[object, tuple[float, T]] = {}
 
@@ -29,12 +30,15 @@ class TtlCached(Generic[P, T]):
                 return self._answers[key][1]
             answer = self._function(*args, **kwargs)
             self._answers = {k: kept for k, kept in self._answers.items() if kept[0] > now}
-            self._answers[key] = time.monotonic() + self._seconds, answer
+            done = time.monotonic()
+            self._answers[key] = done + max(self._seconds, self._times * (done - now)), answer
             return answer
 
     def clear(self) -> None:
         self._answers = {}
 
 
-def ttl_cache(seconds: float) -> Callable[[Callable[P, T]], TtlCached[P, T]]:
-    return lambda function: TtlCached(function, seconds)
+def ttl_cache(
+    seconds: float = 0, *, times: float = 0
+) -> Callable[[Callable[P, T]], TtlCached[P, T]]:
+    return lambda function: TtlCached(function, seconds, times)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import TypeVar
 
-from crawlframe.errors import PageDamaged
+from crawlframe.errors import PageDamaged, StoreError
 from crawlframe.pages.packing import digest_of, unpack
 from crawlframe.warc import CapturePlace
 from crawlservice.models import PageBody
 from crawlservice.pages.archived import opened
 
 T = TypeVar("T")
-MOST_BYTES = 64 << 20  # of bodies at a time, unless one has more
+MOST_BYTES = 16 << 20  # of bodies at a time, unless one has more
 
 
 def batches(rows: Iterable[tuple[T, int]], most: int) -> Iterator[list[T]]:
@@ -51,3 +51,21 @@ def read(numbers: Collection[int]) -> dict[int, bytes]:
         if digest_of(body) != digests[number]:
             raise PageDamaged(f"the body {number} of a kept page differs from the stored one")
     return found
+
+
+def read_each(
+    numbers: Collection[int],
+) -> tuple[dict[int, bytes], dict[int, PageDamaged | StoreError]]:
+    """The bodies that can be read, and why the others cannot. Raises django.db.Error."""
+    try:
+        return read(numbers), {}
+    except (PageDamaged, StoreError) as error:
+        if len(numbers) == 1:
+            return {}, dict.fromkeys(numbers, error)
+    found: dict[int, bytes] = {}
+    unreadable: dict[int, PageDamaged | StoreError] = {}
+    for number in numbers:
+        one, problem = read_each([number])
+        found |= one
+        unreadable |= problem
+    return found, unreadable

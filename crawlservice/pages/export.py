@@ -13,7 +13,7 @@ from crawlframe.warc import FORMATS, Capture, Original, wacz_of, warc_of
 from crawlframe.warc.records import date_of
 from crawlservice.models import KeptPage
 from crawlservice.pages.archived import SOFTWARE, capture_of, check_segments
-from crawlservice.pages.bodies import read
+from crawlservice.pages.bodies import batches, read
 from crawlservice.tasks.results.export import (
     STDOUT,
     ExportError,
@@ -23,7 +23,6 @@ from crawlservice.tasks.results.export import (
 )
 
 ROWS = 200  # pages whose rows are in memory at a time
-BYTES = 16 << 20  # of bodies that are in memory at a time, unless a single one is larger
 NAMES = {suffix.split(".")[1]: suffix for suffix in FORMATS}  # warc, wacz
 
 
@@ -55,7 +54,7 @@ class PagesExport:
         repeated = self._rows.order_by().values("body").annotate(n=Count("pk")).filter(n__gt=1)
         # Of each body that several pages have, the first one.
         first = dict.fromkeys(repeated.values_list("body", flat=True), 0)
-        for some in self._chunks():
+        for some in batches(self._sized(), ROWS):
             bodies = read({row.body_id for row in some})
             numbers = {first[row.body_id] for row in some if first.get(row.body_id)}
             known = {row.pk: _original(row) for row in KeptPage.objects.filter(pk__in=numbers)}
@@ -74,20 +73,13 @@ class PagesExport:
                     at = row.fetched_at.timestamp()
                     yield capture_of(row, bodies[row.body_id], at, original)
 
-    def _chunks(self) -> Iterator[list[KeptPage]]:
+    def _sized(self) -> Iterator[tuple[KeptPage, int]]:
+        """The pages, each with the bytes of its body."""
         after = 0
         rows = self._rows.filter(pk__lte=self._last).select_related("body").defer("body__data")
         while found := [*rows.filter(pk__gt=after)[:ROWS]]:
             after = found[-1].pk
-            some: list[KeptPage] = []
-            size = 0
-            for row in found:
-                if some and size + row.body.size > BYTES:
-                    yield some
-                    some, size = [], 0
-                some.append(row)
-                size += row.body.size
-            yield some
+            yield from ((row, row.body.size) for row in found)
 
 
 def suffix_of(path: Path, chosen: str | None = None) -> str:

@@ -18,11 +18,10 @@ from uuid import UUID
 from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.base.public_suffixes import registered_domain
 from crawlframe.base.urls import hostname_of
-from crawlframe.charsets.encoding import encoding_of
 from crawlframe.request.request import END_URL, ROOT_URL, unpack_admissions
-from crawlframe.response.media_kind import kind_of
 from crawlservice.models import KeptPage, Page, Task
 from crawlservice.pages.bodies import batches, read
+from crawlservice.pages.page_viewer import ShownPage
 from crawlservice.tasks.results.export import ExportError, unwritable
 from crawlservice.tasks.results.task_rows import of_task
 
@@ -126,19 +125,8 @@ def _sized(rows: list[Page]) -> list[tuple[Page, int]]:
 def _texts(rows: list[Page]) -> dict[UUID, str]:
     kept = [*KeptPage.objects.filter(rid__in=[row.rid for row in rows]).defer("follow_ups")]
     bodies = read({one.body_id for one in kept})
-    found = {one.rid: _text(one, bodies[one.body_id]) for one in kept if one.body_id in bodies}
-    return {rid: text for rid, text in found.items() if text is not None}
-
-
-def _text(page: KeptPage, body: bytes) -> str | None:
-    """None: it is no text."""
-    received = page.headers.get("received") or []
-    type_ = next((value for name, value in received if name.lower() == "content-type"), "")
-    kind = kind_of(type_.partition(";")[0].strip().lower(), body)
-    if kind == "binary":
-        return None
-    encoding = encoding_of(body, type_, kind, page.url)
-    return body.decode(encoding, "replace").removeprefix("\ufeff")
+    pages = [ShownPage(one, bodies[one.body_id]) for one in kept if one.body_id in bodies]
+    return {one.page.rid: one.text for one in pages if one.kind != "binary"}
 
 
 def _links(pages: list[Page], targets: _Targets) -> Iterator[tuple[Page, str]]:

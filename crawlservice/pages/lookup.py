@@ -8,11 +8,10 @@ from uuid import UUID
 
 from django.db import connection as default_connection
 
-from crawlframe.errors import PageDamaged, StoreError
 from crawlframe.response.stored_page import StoredPage
 from crawlservice.connections import clock
 from crawlservice.models import KeptPage, Page
-from crawlservice.pages.bodies import read
+from crawlservice.pages.bodies import read_each
 
 log = logging.getLogger(__name__)
 
@@ -75,13 +74,10 @@ def _newest(keys: list[bytes]) -> list[int]:
 
 def bodies(numbers: Collection[int]) -> dict[int, bytes]:
     """As PageLedger.bodies. Raises django.db.Error."""
-    try:
-        return read(numbers)
-    except (PageDamaged, StoreError) as error:
-        if len(numbers) == 1:
-            log.warning("a page is fetched again: %s", error)
-            return {}
-        return {n: body for one in numbers for n, body in bodies([one]).items()}
+    found, unreadable = read_each(numbers)
+    for error in unreadable.values():
+        log.warning("a page is fetched again: %s", error)
+    return found
 
 
 def urls_of(beginnings: Collection[bytes], task: int) -> dict[bytes, str]:
@@ -90,12 +86,7 @@ def urls_of(beginnings: Collection[bytes], task: int) -> dict[bytes, str]:
     found = {}
     for beginning in beginnings:
         first, last = (UUID(bytes=beginning.ljust(16, end)) for end in (b"\0", b"\xff"))
-        url = (
-            rows.filter(rid__range=(first, last))
-            .order_by("rid")
-            .values_list("url", flat=True)
-            .first()
-        )
-        if url is not None:
+        some = rows.filter(rid__range=(first, last)).order_by("rid")
+        if (url := some.values_list("url", flat=True).first()) is not None:
             found[beginning] = url
     return found

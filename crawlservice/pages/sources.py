@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
 
-from crawlframe.errors import BadRequest, PageDamaged, RecordElsewhere, RecordGone, StoreError
+from crawlframe.errors import BadRequest, RecordElsewhere, RecordGone, StoreError
 from crawlframe.pages.reparse import PageNumbers, Reparse, SourcePage
 from crawlframe.request.record import read_head
 from crawlframe.run.outcome import NO_ERRORS
 from crawlservice.models import KeptPage, Task
-from crawlservice.pages.bodies import read
+from crawlservice.pages.bodies import batches, read_each
 
-MAX_BYTES = 32 << 20  # of bodies that are read together, unless a single one is larger
 COLUMNS = (
     "pk", "rid", "task_id", "url", "status", "reason", "headers", "address", "record", "body_id",
     "body__size",
@@ -82,49 +80,24 @@ def _callback_of(record: bytes | memoryview) -> str:
         return ""
 
 
-class _Body(NamedTuple):
-    """The fields of SourcePage about the body of a page."""
-
-    content: bytes = b""
-    problem: str = ""
-    again: bool = False
-    elsewhere: bool = False
-
-
 def source_pages(
     numbers: Collection[int],
 ) -> tuple[dict[int, SourcePage], set[int]]:
     """As PageLedger.sources. A page that cannot be read says why. Raises django.db.Error."""
     rows = [*KeptPage.objects.filter(pk__in=numbers).order_by("pk").values_list(*COLUMNS)]
-    some: list[Any] = []
-    size = 0
-    for row in rows:
-        if some and size + row[-1] > MAX_BYTES:
-            break
-        some.append(row)
-        size += row[-1]
-    bodies = _bodies({row[-2] for row in some})
+    some = next(batches(((row, row[-1]) for row in rows), len(rows)), [])
+    bodies, unreadable = read_each({row[-2] for row in some})
     found = {}
     for number, rid, task, url, status, reason, headers, address, record, body, _ in some:
-        if body in bodies:  # it may have been deleted with its page in this moment
-            found[number] = SourcePage(
-                *(number, rid.bytes, task, url, status, reason, headers, address, bytes(record)),
-                *bodies[body],
-                stored=body,
-            )
+        if body not in bodies and body not in unreadable:  # deleted with its page in this moment
+            continue
+        error = unreadable.get(body)
+        found[number] = SourcePage(
+            *(number, rid.bytes, task, url, status, reason, headers, address, bytes(record)),
+            bodies.get(body, b""),
+            problem="" if error is None else str(error),
+            again=isinstance(error, StoreError) and not isinstance(error, RecordGone),
+            elsewhere=isinstance(error, RecordElsewhere),
+            stored=body,
+        )
     return found, {row[0] for row in rows[len(some) :]}
-
-
-def _bodies(numbers: Collection[int]) -> dict[int, _Body]:
-    """The bodies; for one that cannot be read, why, and whether it may be later."""
-    try:
-        return {number: _Body(body) for number, body in read(numbers).items()}
-    except (PageDamaged, StoreError) as error:
-        if len(numbers) == 1:
-            (number,) = numbers
-            again = isinstance(error, StoreError) and not isinstance(error, RecordGone)
-            return {number: _Body(b"", str(error), again, isinstance(error, RecordElsewhere))}
-        found: dict[int, _Body] = {}
-        for number in numbers:
-            found |= _bodies([number])
-        return found

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Count, Q, Sum
 
-from crawlframe.base.bounded_dict import BoundedDict
 from crawlservice.models import ParsedPage, Task
+from crawlservice.monitoring.ttl_cache import ttl_cache
 
 MAX_PAGES = 20_000  # pages whose fields are counted for a page of the admin
 EXAMPLES = 20  # pages that are shown
-KEPT_TIMES = 10  # times as long as summing takes
-MOST_KEPT = 100  # tasks
-_polled: BoundedDict[int, tuple[float, Changes]] = BoundedDict(MOST_KEPT)
 
 
 @dataclass(frozen=True)
@@ -38,10 +34,10 @@ class Changes:
     examples: list[ParsedPage]
 
 
-def changes(task: Task, most: int = 0, examples: int = EXAMPLES) -> Changes:
+def changes(task: int, most: int = 0, examples: int = EXAMPLES) -> Changes:
     """The changes of a task, or of its dry run. ``most``: pages whose fields are counted; 0: all.
     Raises django.db.Error."""
-    rows = ParsedPage.objects.filter(task=task.pk).order_by()
+    rows = ParsedPage.objects.filter(task=task).order_by()
     names = ("added", "removed", "changed", "links")
     sums = {f"{name}_": Sum(name, default=0) for name in names}
     sums |= {
@@ -68,19 +64,11 @@ def changes(task: Task, most: int = 0, examples: int = EXAMPLES) -> Changes:
 
 
 def polled_changes(task: Task) -> Changes:
-    """The changes of a task, for a page that polls every few seconds: summing up millions of pages
-    takes time, so the answer is kept for ten times as long while the task runs. Raises
-    django.db.Error."""
-    if task.state not in Task.ACTIVE:  # they do not grow any more
-        _polled.pop(task.pk, None)
-        return changes(task, MAX_PAGES)
-    began = time.monotonic()
-    until, found = _polled.get(task.pk, (0.0, None))
-    if found is None or until <= began:
-        found = changes(task, MAX_PAGES)
-        now = time.monotonic()
-        _polled[task.pk] = now + KEPT_TIMES * (now - began), found
-    return found
+    """The changes of a task, for a page that polls while the task runs. Raises django.db.Error."""
+    return (_summed if task.state in Task.ACTIVE else changes)(task.pk, MAX_PAGES)
+
+
+_summed = ttl_cache(times=10)(changes)  # summing up millions of pages takes time
 
 
 def as_json(row: ParsedPage) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -11,12 +10,11 @@ from django.db.models import Count, Q, Sum
 from crawlframe.revisit.declared import DAY
 from crawlframe.revisit.rates import Evidence
 from crawlservice.models import Watch, WatchDay, WatchedPage
+from crawlservice.monitoring.ttl_cache import ttl_cache
 from crawlservice.watches import clock
 from crawlservice.watches.group import PageGroup, groups_of
 
 SHOWN_DAYS = 60
-KEPT_TIMES = 10  # times as long as counting takes
-_polled: dict[int, tuple[float, Numbers]] = {}
 
 
 class Numbers(NamedTuple):
@@ -63,16 +61,10 @@ def numbers_of(watches: Collection[int]) -> dict[int, Numbers]:
     return found
 
 
+@ttl_cache(times=10)  # counting millions of pages takes time
 def polled_numbers(watch: int) -> Numbers:
-    """The numbers of one watch, for pages that poll: counting millions of pages takes time, so the
-    answer is kept for ten times as long. Raises django.db.Error."""
-    began = time.monotonic()
-    until, numbers = _polled.get(watch, (0.0, Numbers()))
-    if until <= began:
-        numbers = numbers_of([watch])[watch]
-        now = time.monotonic()
-        _polled[watch] = now + KEPT_TIMES * (now - began), numbers
-    return numbers
+    """The numbers of one watch, for pages that poll. Raises django.db.Error."""
+    return numbers_of([watch])[watch]
 
 
 def days_of(watch: Watch) -> list[WatchDay]:

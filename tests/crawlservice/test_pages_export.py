@@ -20,7 +20,7 @@ from crawlframe.request.record import write as write_record
 from crawlframe.run.outcome import Outcome
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Action, KeptPage, PageSegment, Task
-from crawlservice.pages import archived, export
+from crawlservice.pages import archived, bodies, export
 from crawlservice.pages.export import PagesExport, suffix_of, write
 from crawlservice.tasks.results.export import STDOUT, ExportError
 from tests.crawlservice.programs import person, program
@@ -107,7 +107,7 @@ def test_small_chunks_change_nothing(
 ) -> None:
     for rows, size in ((1, 1 << 20), (200, 1), (2, 10)):
         monkeypatch.setattr(export, "ROWS", rows)
-        monkeypatch.setattr(export, "BYTES", size)
+        monkeypatch.setattr(bodies, "MOST_BYTES", size)
         path = tmp_path / f"{rows}-{size}.warc.gz"
         found = PagesExport(KeptPage.objects.filter(task=task))
         write(found, path, ".warc.gz", "x")

@@ -125,7 +125,7 @@ def show_changes(
     parsed = reparse.reparse_of(task)
     if parsed is None:
         raise ApiError(409, "not_a_reparse", f"task {task_id} fetches; it parses no kept pages")
-    found = changes(task, MAX_PAGES, examples=0)
+    found = changes(task_id, MAX_PAGES, examples=0)
     rows, following = oldest_first(ParsedPage.objects.all(), after, limit, task=task_id)
     numbers = ("pages", "repaired", "added", "removed", "changed", "links", "complete")
     return ChangesOut(
