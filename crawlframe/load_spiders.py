@@ -8,7 +8,7 @@ from typing import Any
 from crawlframe.code.registry import Registry, SpiderSource
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
-from crawlframe.recipes.files import RecipeFiles
+from crawlframe.recipes.loading import RecipeFiles
 
 
 def load_spiders(settings: Settings, **options: Any) -> Registry:

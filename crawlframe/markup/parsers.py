@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from crawlframe.errors import TooComplex, TooDeep
 
 if TYPE_CHECKING:
+    from parsel import Selector
     from selectolax.lexbor import LexborHTMLParser
 
 MAX_PARSE = 0.5  # seconds of CPU; real pages of 10 MB take some 0.1 s
@@ -63,6 +64,31 @@ def xml_root(text: str, url: str) -> Any:
 
     _check_tags(xml := text.encode(), url)
     return _libxml2(partial(XMLParser, resolve_entities=False), xml, url)
+
+
+def with_all_roots(selector: Selector) -> Selector:
+    """Returns the selector of a page, with the content of further ``<html>`` elements at the end of
+    the body of the first, as in browsers (HTML standard, 13.2.6.4.22); libxml2 puts them next to
+    the root."""
+    root: Any = selector.root
+    others = [*root.itersiblings("html")]
+    if not others:
+        return selector
+    body = root.find("body")
+    body = root if body is None else body
+    for other in others:
+        for part in (other, *other.findall("body")):
+            _add_text(body, part.text)
+            body.extend([child for child in part if child.tag not in ("head", "body")])
+    return selector
+
+
+def _add_text(body: Any, text: str | None) -> None:
+    """Adds a text behind the last element."""
+    if text and len(body):
+        body[-1].tail = (body[-1].tail or "") + text
+    elif text:
+        body.text = (body.text or "") + text
 
 
 def check_slow(root: Any, size: int, parser: str, url: str) -> None:

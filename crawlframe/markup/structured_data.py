@@ -7,12 +7,9 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from crawlframe.markup import microdata
-
-if TYPE_CHECKING:
-    from selectolax.lexbor import LexborHTMLParser
 
 JSON_LD = "application/ld+json"
 # Prefixes of the names that ogp.me defines.
@@ -21,26 +18,14 @@ _OPEN_GRAPH = ("og:", "article:", "book:", "fb:", "music:", "product:", "profile
 _OPENING = re.compile(r"\s*+(?:<!--|(?://|/\*)?+\s*+<!\[CDATA\[(?:\s*+\*/)?)")
 
 
-class DataPage(Protocol):
-    """A Response."""
-
-    url: str
-
-    @property
-    def base_url(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def tree(self) -> LexborHTMLParser: ...
-
-
 class PageData:
     """The structured data of a page, each part read when it is used; empty if the page is not HTML.
 
     All of it is made of dicts, lists, text and numbers, so it can be yielded. Raises TooDeep and
     TooComplex as ``Response.tree`` does."""
 
-    def __init__(self, page: DataPage) -> None:
+    def __init__(self, page: Any) -> None:
+        """``page``: a Response."""
         self._page = page
         self.errors: list[str] = []  # blocks of JSON-LD that could not be read, when it was used
 
@@ -87,7 +72,8 @@ class PageData:
         ]
 
     def _elements(self, css: str) -> list[Any]:
-        return self._page.tree.css(css) if self._page.kind == "html" else []
+        found: list[Any] = self._page.tree.css(css) if self._page.kind == "html" else []
+        return found
 
     def _objects(self, text: str) -> list[dict[str, Any]]:
         try:

@@ -1,19 +1,33 @@
-"""Head: checks the head of a request. Invalid parts could smuggle in a header or another
-request."""
+"""Checks of a request: its callback, and its head, where invalid parts could smuggle in a header or
+another request."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from crawlframe.base.secret import MASK
 from crawlframe.base.urls import login_of
 from crawlframe.errors import BadRequest
 
+Callback = Callable[..., Any] | str  # a method of a spider, or its name
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _COOKIE_NAME = re.compile(r"[^\0\r\n=;\ud800-\udfff]+")
 _UNSAFE = re.compile(r"[\0\r\n\ud800-\udfff]")
+
+
+def callback_name(callback: Callback | None, field: str = "callback") -> str | None:
+    """Return the name of a spider's method. Raises BadRequest for any other function."""
+    if callback is None or isinstance(callback, str):
+        return callback or None
+    name = getattr(callback, "__name__", "")
+    if not name or name == "<lambda>" or getattr(callback, "__self__", None) is None:
+        raise BadRequest(
+            f"{field} must be a method of the spider or its name, not {callback!r}: the request "
+            "may run in another process"
+        )
+    return name
 
 
 def check_method(url: str, method: str) -> None:

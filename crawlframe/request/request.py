@@ -16,9 +16,9 @@ from crawlframe.base.urls import canonical, fragment_of, host_of, normalise
 from crawlframe.errors import BadRequest
 from crawlframe.proxies.selector import DIRECT, ProxyPool
 from crawlframe.request import record
-from crawlframe.request.callback import Callback
-from crawlframe.request.callback import callback_name as callback_name
 from crawlframe.request.checks import (
+    Callback,
+    callback_name,
     check_head,
     check_method,
     cookies_of,

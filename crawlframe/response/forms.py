@@ -13,7 +13,7 @@ from crawlframe.charsets.labels import codec_of, encode
 from crawlframe.errors import BadRequest
 from crawlframe.markup.form_fields import Given, fields, submits
 from crawlframe.markup.form_tree import FormTree
-from crawlframe.request.callback import Callback
+from crawlframe.request.checks import Callback
 from crawlframe.request.request import Request
 
 Pairs = list[tuple[bytes, bytes]]

@@ -16,10 +16,10 @@ from crawlframe.charsets.content_type import MAX_CONTENT_TYPE, content_type_of
 from crawlframe.charsets.encoding import encoding_of
 from crawlframe.charsets.labels import encode_query
 from crawlframe.errors import BadRequest, TooComplex, TooDeep
-from crawlframe.markup import parsers, roots, xhtml
+from crawlframe.markup import parsers, xhtml
 from crawlframe.markup.element_link import Nofollow, href_of
 from crawlframe.markup.page_links import links_of
-from crawlframe.request.callback import Callback, callback_name
+from crawlframe.request.checks import Callback, callback_name
 from crawlframe.request.request import Request
 from crawlframe.response.live_page import LivePage, page_of
 from crawlframe.response.media_kind import kind_of
@@ -205,7 +205,7 @@ class Response:
                 raise TooDeep(f"{self.url}: the JSON is nested too deeply") from None
         if self.kind == "xml":
             return Selector(root=self._root(), type="xml")
-        return roots.joined(Selector(root=self._root(), type="html"))
+        return parsers.with_all_roots(Selector(root=self._root(), type="html"))
 
     def css(self, query: str) -> SelectorList[Selector]:
         """Return the elements that match a CSS selector; ``::text`` and ``::attr(name)`` work."""

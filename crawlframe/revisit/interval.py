@@ -6,7 +6,10 @@ per unit of time gains w (G(I) - I s(I)), w being its importance; where that is 
 the budget is best spent (Cho, Garcia-Molina: Effective page refresh policies. ACM TODS 28, 2003,
 and Azar et al. for visits at random times). Here s is the mean over a Gamma distribution of the
 rate, (1 + t / time) ** -shape, so pages with little evidence are visited to learn more: as long as
-a rate near 0 is possible, the gain grows without bound."""
+a rate near 0 is possible, the gain grows without bound.
+
+The gain that is wanted is the level of a budget: it is moved until the visits of all pages together
+are as many as allowed."""
 
 from __future__ import annotations
 
@@ -16,6 +19,12 @@ from crawlframe.revisit.rates import Belief
 
 STEPS = 60  # of the search, at most
 TOLERANCE = 1e-4  # relative
+NEAR = 0.05  # difference of demand and budget (of their logarithms) that is left as it is
+POWER = 1.5  # demand falls with the level to a power of about -1/2 to -1
+MAX_STEP = 8.0  # factor of the largest change of a level at a time
+# A budget may be out of reach at any level, because intervals are neither shorter nor longer than
+# some time: below and above these levels, nothing changes.
+MIN_LEVEL, MAX_LEVEL = 1e-12, 1e18
 
 
 def survival(belief: Belief, time: float) -> float:
@@ -60,3 +69,24 @@ def due_after(belief: Belief, wanted: float, longest: float) -> float:
         step = x * math.exp(min(3.0, max(-3.0, (target - value) / (slope * x)))) if slope else 0.0
         x = step if low < step < high else 0.5 * (low + high) if high else x
     return min(longest, x * unit)
+
+
+def is_near(demand: float, budget: float) -> bool:
+    """Whether the level may stay. Demand and budget are visits per unit of time; demand is the sum
+    of the pages' inverse mean intervals."""
+    return demand <= 0 or abs(math.log(demand / budget)) < NEAR
+
+
+def next_level(level: float, demand: float, budget: float) -> float:
+    """A level at which demand is nearer to the budget, for which all pages have to be planned
+    again."""
+    if demand <= 0:
+        return level
+    factor = min(MAX_STEP, max(1 / MAX_STEP, math.pow(demand / budget, POWER)))
+    return min(MAX_LEVEL, max(MIN_LEVEL, level * factor))
+
+
+def replanned(left: float, before: float, after: float) -> float:
+    """Time until a page is due, when its interval changes: the same share of it. So pages that were
+    last visited together do not fall due together."""
+    return max(0.0, left) * after / before if before > 0 else after

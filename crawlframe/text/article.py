@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import datetime
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextvars import ContextVar
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from importlib import import_module
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from crawlframe.errors import ConfigError
-from crawlframe.text.extracted import Extracted
-from crawlframe.text.offload import OFFLOAD
 
 MIN_DETECTED = 200  # characters of a text whose language can be detected
 
@@ -21,23 +20,21 @@ _HTML_TAG = re.compile(rb"<html\b([^>]*+)", re.I)
 _LANG = re.compile(rb"(?:^|\s)(?:xml:)?lang\s*+=\s*+[\"']?+\s*+([a-z]{2,3})(?![a-z])", re.I)
 _HEAD = 64 << 10  # bytes that are searched for the tag
 
+# Where extractions run, so that the event loop continues. In a worker: the threads of its
+# callbacks, where computing callbacks take turns.
+OFFLOAD: ContextVar[Callable[[Callable[[], Any]], Awaitable[Any]]] = ContextVar(
+    "offload", default=asyncio.to_thread
+)
 
-class ArticlePage(Protocol):
-    """A Response."""
 
-    url: str
+class Extracted(NamedTuple):
+    """``text`` and ``markdown`` are "" if the page has no article."""
 
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def _html(self) -> bytes: ...
-    @property
-    def _html_text(self) -> str: ...
-    @property
-    def tree(self) -> object: ...
-    def _check(self, parser: str) -> None: ...
+    text: str = ""
+    markdown: str = ""
+    title: str | None = None
+    author: str | None = None
+    date: datetime.date | None = None
 
 
 class Article:
@@ -47,7 +44,8 @@ class Article:
     and then reads its attributes: ``article = await response.article``. Raises TooDeep and
     TooComplex as ``Response.soup`` does, and ConfigError without the extra ``crawlframe[text]``."""
 
-    def __init__(self, page: ArticlePage) -> None:
+    def __init__(self, page: Any) -> None:
+        """``page``: a Response."""
         self._page = page
         self.held_loop = False  # whether the event loop of its thread waited for the extraction
 

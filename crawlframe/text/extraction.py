@@ -19,7 +19,7 @@ from trafilatura.xml import xmltotxt
 
 from crawlframe.errors import TooComplex, TooDeep
 from crawlframe.markup.structured_data import decoded_block
-from crawlframe.text.extracted import Extracted
+from crawlframe.text.article import Extracted
 
 # These libraries would log each page that has no article.
 for _library in ("trafilatura", "htmldate", "courlan"):

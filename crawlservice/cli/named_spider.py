@@ -9,7 +9,7 @@ from django.db import DatabaseError, connection
 
 from crawlframe.code.registry import Registry, unknown_spider
 from crawlframe.errors import SpiderError, UnknownSpider
-from crawlframe.recipes.stored import spider_of_stored
+from crawlframe.recipes.loading import spider_of_stored
 from crawlframe.run.ledger import StoredRecipe
 from crawlframe.spider.spider import Spider, SpiderInfo, describe
 from crawlservice.connections.database import is_there

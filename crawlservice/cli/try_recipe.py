@@ -11,8 +11,8 @@ import django
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
 from crawlframe.identity.identity import Identity
+from crawlframe.recipes.loading import recipe_of_stored
 from crawlframe.recipes.spider import RecipeSpider
-from crawlframe.recipes.stored import recipe_of_stored
 from crawlframe.response.response import Response
 from crawlframe.spider.spider import read_settings
 from crawlservice.cli.fetch_shell import PageFetcher

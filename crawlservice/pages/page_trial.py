@@ -21,7 +21,7 @@ from crawlframe.frontier import Frontier
 from crawlframe.frontier.client.wording import error_text
 from crawlframe.frontier.cluster.trials import TrialOrder
 from crawlframe.pages.stored import response_of
-from crawlframe.recipes.stored import spider_of_stored
+from crawlframe.recipes.loading import spider_of_stored
 from crawlframe.recorded.difference import differences
 from crawlframe.recorded.kept import try_page
 from crawlframe.request.request import Request

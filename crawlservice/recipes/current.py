@@ -13,7 +13,7 @@ from typing import Any
 
 from crawlframe.base.secret import MASK
 from crawlframe.errors import SpiderError, UnknownSpider
-from crawlframe.recipes.stored import spider_of_stored
+from crawlframe.recipes.loading import spider_of_stored
 from crawlframe.run.ledger import StoredRecipe
 from crawlframe.spider.spider import SpiderInfo, describe
 from crawlservice.models import Recipe

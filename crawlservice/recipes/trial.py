@@ -25,9 +25,9 @@ from crawlframe.recipes.extraction import (
     scopes,
     select,
 )
+from crawlframe.recipes.loading import MODULE
 from crawlframe.recipes.recipe import PLAIN, Field, Recipe, as_data
 from crawlframe.recipes.spider import RecipeSpider, spider_of
-from crawlframe.recipes.stored import MODULE
 from crawlframe.response.response import Response
 from crawlservice.recipes.preview import mark, shown
 

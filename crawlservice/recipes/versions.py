@@ -9,9 +9,9 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from crawlframe.errors import CrawlframeError
+from crawlframe.recipes.loading import recipe_of_stored
 from crawlframe.recipes.recipe import Recipe as Contents
 from crawlframe.recipes.recipe import as_text
-from crawlframe.recipes.stored import recipe_of_stored
 from crawlservice.models import Recipe, RecipeVersion, Task
 
 User = AbstractUser | AnonymousUser

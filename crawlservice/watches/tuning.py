@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 from django.db.models import Count, F, QuerySet, Sum
 
-from crawlframe.revisit.budget import is_near, next_level, replanned
 from crawlframe.revisit.declared import DAY, Revisit
-from crawlframe.revisit.interval import survival
+from crawlframe.revisit.interval import is_near, next_level, replanned, survival
 from crawlframe.revisit.rates import Evidence, fit
 from crawlframe.revisit.trust import Trust
 from crawlservice.models import Watch, WatchDay, WatchedHost, WatchedPage

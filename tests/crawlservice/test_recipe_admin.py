@@ -12,9 +12,9 @@ from django.test import Client
 from selectolax.lexbor import LexborHTMLParser
 
 from crawlframe.base.secret import MASK
+from crawlframe.recipes.loading import recipe_of_stored
 from crawlframe.recipes.reading import from_data
 from crawlframe.recipes.recipe import as_data, as_text
-from crawlframe.recipes.stored import recipe_of_stored
 from crawlservice.admin.recipes import recipes
 from crawlservice.admin.recipes.input import Forms
 from crawlservice.models import Action, Recipe, RecipeVersion, Task

@@ -8,9 +8,9 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, User
 
 from crawlframe.errors import SpiderError, UnknownSpider
+from crawlframe.recipes.loading import recipe_of_stored
 from crawlframe.recipes.reading import from_data
 from crawlframe.recipes.recipe import as_text
-from crawlframe.recipes.stored import recipe_of_stored
 from crawlframe.run.ledger import StoredRecipe
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Recipe, Task

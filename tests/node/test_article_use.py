@@ -18,7 +18,7 @@ from crawlframe.node.running_marks import STEPS
 from crawlframe.node.worker.crawl import article_use
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.text import article as article_module
-from crawlframe.text.extracted import Extracted
+from crawlframe.text.article import Extracted
 from tests.node.runner import HTML, URL, Ready, Tasks, items
 
 EXTRACTION = 0.03  # seconds, of the stand-in below

@@ -10,7 +10,7 @@ import pytest
 
 from crawlframe.code.registry import Registry
 from crawlframe.code.source import SourceFinder
-from crawlframe.recipes.files import RecipeFiles
+from crawlframe.recipes.loading import RecipeFiles
 from tests.imports import undone
 
 GOOD = 'start_urls = ["https://a.example/"]\ndescription = "All of it."\n'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from crawlframe.revisit.budget import is_near, next_level, replanned
+from crawlframe.revisit.interval import is_near, next_level, replanned
 from crawlframe.revisit.rates import Belief, Evidence, fit
 from crawlframe.revisit.trust import Times, Trust, due_times, learn_with
 from tests.revisit.world import Site

@@ -7,8 +7,15 @@ import random
 
 import pytest
 
-from crawlframe.revisit.budget import is_near, next_level, replanned
-from crawlframe.revisit.interval import due_after, fresh_time, gain, survival
+from crawlframe.revisit.interval import (
+    due_after,
+    fresh_time,
+    gain,
+    is_near,
+    next_level,
+    replanned,
+    survival,
+)
 from crawlframe.revisit.rates import Belief, Evidence, digamma, fit, learn
 from crawlframe.revisit.trust import Trust, due_times, learn_with
 from tests.revisit.allotment import freshness, shares

@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
 
 from crawlframe.errors import CrawlframeError, SpiderError
-from crawlframe.recipes.stored import recipe_of_stored
+from crawlframe.recipes.loading import recipe_of_stored
 from crawlservice.accounts.journal import by, record
 from crawlservice.accounts.roles import may_submit
 from crawlservice.admin.parts.columns import Owner

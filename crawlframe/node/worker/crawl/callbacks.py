@@ -23,7 +23,7 @@ from crawlframe.fetch.middlewares import Watch
 from crawlframe.node.running_marks import LOOP, SIZE, STEPS, THREADS
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
-from crawlframe.text.offload import OFFLOAD
+from crawlframe.text.article import OFFLOAD
 
 log = logging.getLogger(__name__)
 

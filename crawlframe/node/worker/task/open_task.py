@@ -13,7 +13,7 @@ from crawlframe.items.pipelines import Pipelines
 from crawlframe.node.worker.crawl.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl, method
 from crawlframe.node.worker.fetch.inline import WithoutNetwork
-from crawlframe.recipes.stored import spider_of_stored
+from crawlframe.recipes.loading import spider_of_stored
 from crawlframe.request.request import ROOT_CALLBACK, make_rid
 from crawlframe.run.ledger import TaskSpec
 from crawlframe.spider.spider import Spider, build

@@ -1,7 +1,9 @@
-"""RecipeFiles: the recipes in the .toml and .json files of the spiders package."""
+"""Recipes as spiders: those in the .toml and .json files of the spiders package, and those of the
+database, whose text is the JSON of a file."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -9,11 +11,13 @@ from pathlib import Path
 from crawlframe.code.registry import Registry
 from crawlframe.code.version import files
 from crawlframe.errors import SpiderError
-from crawlframe.recipes.reading import from_text
+from crawlframe.recipes.reading import from_data, from_text
+from crawlframe.recipes.recipe import Recipe
 from crawlframe.recipes.spider import RecipeSpider, spider_of
 from crawlframe.spider.spider import Spider
 
 KINDS = {".toml": "toml", ".json": "json"}
+MODULE = "recipe"  # shown in place of the module, for recipes of the database
 
 
 class RecipeFiles:
@@ -45,3 +49,19 @@ def _load(registry: Registry, module: str, path: Path) -> type[RecipeSpider] | N
         registry.refuse(module, str(error))
         return None
     return None if recipe is None else spider_of(recipe, module, path)
+
+
+def recipe_of_stored(text: str) -> Recipe:
+    """Returns the recipe in a stored text. Raises SpiderError."""
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise SpiderError(f"the recipe is not JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise SpiderError("the recipe must be a JSON object")
+    return from_data({"name": "", "start_urls": [], **data})
+
+
+def spider_of_stored(text: str) -> type[RecipeSpider]:
+    """Returns the spider class of a stored text. Raises SpiderError."""
+    return spider_of(recipe_of_stored(text), MODULE)
