@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,32 +30,45 @@ LEFT_OUT = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class WantedPages:
-    """The pages to be parsed: of a task, or of all tasks of a spider. The rest as in Reparse.
-    ``key``: None for the spider's key, if it declares one. ``wait``: also pages that a running
-    task has still to fetch."""
-
-    task: int | None = None
-    spider: str = ""
-    since: datetime | None = None
-    reason: str | None = None
-    callback: str = ""
-    key: str | None = None
-    dry_run: bool = False
-    follow: bool = False
-    wait: bool = False
-
-
-def submit(wanted: WantedPages, *, user: User | None = None, priority: int = 0) -> Task:
-    """Creates and starts a task that parses kept pages by the code of the nodes. Its items replace
-    the items of the tasks that fetched the pages.
+def submit(
+    task: int | None = None,
+    spider: str = "",
+    *,
+    since: datetime | None = None,
+    reason: str | None = None,
+    callback: str = "",
+    key: str | None = None,
+    dry_run: bool = False,
+    follow: bool = False,
+    wait: bool = False,
+    user: User | None = None,
+    priority: int = 0,
+) -> Task:
+    """Creates and starts a task that parses the kept pages of a task, or of all tasks of a spider,
+    by the code of the nodes. Its items replace the items of the tasks that fetched the pages.
+    ``key``: None for the key that the spider declares, if it does. ``wait``: also pages that a
+    running task has still to fetch. The others as in Reparse.
 
     Raises ArgumentError if none of the pages is kept or two options conflict, UnknownTask,
     SpiderDisabled, UnknownSpider, and FrontierError: RedisNotUpdated after it was recorded."""
-    source = None if wanted.task is None else get_task(wanted.task)
-    reparse = _checked(wanted, source)
-    spider = source.spider if source is not None else wanted.spider
+    source = None if task is None else get_task(task)
+    reparse = Reparse(
+        task=source.pk if source is not None else 0,
+        spider="" if source is not None else spider,
+        since=_seconds(since),
+        reason=reason,
+        callback=callback,
+        key=_declared_key(source) if key is None else key,
+        dry_run=dry_run,
+        follow=follow,
+    )
+    _check(reparse, source, wait)
+    if not wait or source is None or source.state not in Task.ACTIVE:
+        last = chosen(reparse).aggregate(last=Max("pk"))["last"]
+        if last is None:
+            raise ArgumentError(_nothing(reparse, source))
+        reparse = msgspec.structs.replace(reparse, last=last)
+    spider = source.spider if source is not None else spider
     spider_switch.check(spider)
     if not -MAX_TASK_PRIORITY <= priority <= MAX_TASK_PRIORITY:
         raise ArgumentError(
@@ -66,7 +78,7 @@ def submit(wanted: WantedPages, *, user: User | None = None, priority: int = 0) 
     overrides = source.overrides if source is not None else {}
     limits = stored_limits(task_settings.check(info, overrides, user))
     limits = {name: value for name, value in limits.items() if name not in LEFT_OUT}
-    task = Task(
+    made = Task(
         spider=spider,
         arguments=source.arguments if source is not None else {},
         priority=priority,
@@ -83,17 +95,25 @@ def submit(wanted: WantedPages, *, user: User | None = None, priority: int = 0) 
             aliases.give(new, source)
         return [first_admission(new.pk, new.priority)]
 
-    start_all([Prepared(task, begin, labels)])
-    return task
+    start_all([Prepared(made, begin, labels)])
+    return made
 
 
-def _checked(wanted: WantedPages, source: Task | None) -> Reparse:
+def _seconds(since: datetime | None) -> float | None:
+    if since is None:
+        return None
+    if not 1970 < since.year < 2200:  # others do not fit into every time zone
+        raise ArgumentError(f"since: {since.isoformat()} is not between the years 1971 and 2199")
+    return since.timestamp()
+
+
+def _check(reparse: Reparse, source: Task | None, wait: bool) -> None:
     for name in ("callback", "reason", "key"):
-        if len(getattr(wanted, name) or "") > TEXT:
+        if len(getattr(reparse, name) or "") > TEXT:
             raise ArgumentError(f"{name}: it has more than {TEXT} characters")
     if source is None:
-        for name in ("follow", "wait"):
-            if getattr(wanted, name):
+        for name, given in (("follow", reparse.follow), ("wait", wait)):
+            if given:
                 raise ArgumentError(
                     f"{name} needs a task, not a spider: what is new, and when all is fetched, "
                     "depends on the task"
@@ -103,34 +123,8 @@ def _checked(wanted: WantedPages, source: Task | None) -> Reparse:
         raise ArgumentError(
             f"task {source.pk} parses kept pages itself, those of {other}; name that instead"
         )
-    if wanted.follow and wanted.dry_run:
+    if reparse.follow and reparse.dry_run:
         raise ArgumentError("a dry run follows nothing; it counts what is new")
-    since = None
-    if wanted.since is not None:
-        if not 1970 < wanted.since.year < 2200:  # others do not fit into every time zone
-            raise ArgumentError(
-                f"since: {wanted.since.isoformat()} is not between the years 1971 and 2199"
-            )
-        since = wanted.since.timestamp()
-    key = wanted.key
-    if key is None:
-        key = _declared_key(source)
-    reparse = Reparse(
-        task=source.pk if source is not None else 0,
-        spider="" if source is not None else wanted.spider,
-        since=since,
-        reason=wanted.reason,
-        callback=wanted.callback,
-        key=key,
-        dry_run=wanted.dry_run,
-        follow=wanted.follow,
-    )
-    if wanted.wait and source is not None and source.state in Task.ACTIVE:
-        return reparse
-    last = chosen(reparse).aggregate(last=Max("pk"))["last"]
-    if last is None:
-        raise ArgumentError(_nothing(wanted, source))
-    return msgspec.structs.replace(reparse, last=last)
 
 
 def _declared_key(source: Task | None) -> str:
@@ -142,13 +136,12 @@ def _declared_key(source: Task | None) -> str:
     return next(iter(expect.unique), "") if expect is not None else ""
 
 
-def _nothing(wanted: WantedPages, source: Task | None) -> str:
-    whose = f"task {source.pk}" if source is not None else f"spider {wanted.spider}"
-    asked = replace(wanted, since=None, reason=None, callback="")
-    if asked != wanted:
+def _nothing(reparse: Reparse, source: Task | None) -> str:
+    whose = f"task {source.pk}" if source is not None else f"spider {reparse.spider}"
+    if (reparse.since, reparse.reason, reparse.callback) != (None, None, ""):
         return f"no kept page of {whose} is as asked for; leave out since, reason or callback"
-    if source is None and not Task.objects.filter(spider=wanted.spider).exists():
-        return f"there is no task of spider {wanted.spider!r}; see {command('task list')}"
+    if source is None and not Task.objects.filter(spider=reparse.spider).exists():
+        return f"there is no task of spider {reparse.spider!r}; see {command('task list')}"
     return (
         f'no page of {whose} is kept. Pages that failed are, and with keep = "all" the others; see '
         f"docs/howto/kept-pages.md"
@@ -190,7 +183,6 @@ def in_words(reparse: Reparse) -> str:
     return ", ".join([" ".join(words), *(name for name, on in more.items() if on)])
 
 
-def as_given(reparse: Reparse) -> dict[str, Any]:
+def as_given(task: Task) -> dict[str, Any]:
     """The given values, for the journal."""
-    given: dict[str, Any] = msgspec.to_builtins(reparse)
-    return {name: value for name, value in given.items() if name != "last"}
+    return {name: value for name, value in (task.reparse or {}).items() if name != "last"}

@@ -30,7 +30,6 @@ from crawlframe.spider.task_info import Summary
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Task
 from crawlservice.reparse import submission as reparse
-from crawlservice.reparse.submission import WantedPages
 from crawlservice.tasks.submit import submit
 from tests.node.runner import HERE, Spiders
 
@@ -127,7 +126,7 @@ class Crawling:
 
     def begin(self, task: Task | None = None, **wanted: Any) -> Task:
         self.frontier.spiders.publish([describe(self.spider)])
-        return reparse.submit(WantedPages(task.pk if task else None, **wanted))
+        return reparse.submit(task.pk if task else None, **wanted)
 
     def run(self, task: Task) -> Task:
         waiting = unpack_admissions(task.seeds)

@@ -30,7 +30,8 @@ from crawlservice.tasks.submit import submit
 from tests.aliases.site import Site, served
 from tests.aliases.trial import HERE
 
-pytestmark = [pytest.mark.usefixtures("service"), pytest.mark.databases("sqlite", "postgres")]
+pytestmark = pytest.mark.usefixtures("service")
+BOTH = pytest.mark.databases("sqlite", "postgres")  # SQL that differs, or locks rows
 PLACE = "/admin/crawlservice/aliasrule/"
 TELL = "http://shop.example"
 
@@ -86,6 +87,7 @@ def stored(state: str = "verified", name: str = "sid") -> AliasRule:
     )  # fmt: skip
 
 
+@BOTH
 def test_rules_are_learned_and_verified(site: tuple[Site, str], kept: Task) -> None:
     told = run("learn", str(kept.pk), "--delay", "0")
     (row,) = AliasRule.objects.all()
@@ -109,11 +111,13 @@ def test_bodies_are_read_in_small_batches(
     monkeypatch.setattr(bodies, "MOST_BYTES", 3 * largest)
     sizes: list[int] = []
 
+    read = bodies.read
+
     def noted(numbers: set[int]) -> dict[int, bytes]:
         sizes.append(len(numbers))
-        return bodies.read(numbers)
+        return read(numbers)
 
-    monkeypatch.setattr(fetching, "read", noted)
+    monkeypatch.setattr(bodies, "read", noted)
     assert len([*fetching.samples(Where(kept.pk))]) == 24
     assert sum(sizes) == 24
     assert max(sizes) <= 6
@@ -209,6 +213,7 @@ def test_a_site_that_has_changed_refutes_its_rule(site: tuple[Site, str], kept: 
     assert "0 rules to be verified; 1 that" in run("learn", str(kept.pk), "--delay", "0")
 
 
+@BOTH
 def test_pages_against_a_verified_rule(site: tuple[Site, str], kept: Task) -> None:
     run("learn", str(kept.pk), "--delay", "0")
     site[0].apart = True
@@ -219,6 +224,7 @@ def test_pages_against_a_verified_rule(site: tuple[Site, str], kept: Task) -> No
     assert AliasRule.objects.get().state == "refuted"
 
 
+@BOTH
 def test_a_revoked_rule_is_not_learned_again(kept: Task) -> None:
     run("learn", str(kept.pk), "--delay", "0")
     row = AliasRule.objects.get()

@@ -29,7 +29,8 @@ from tests.files.s3_server import S3Server
 from tests.outcomes import participant
 from tests.warc.captures import judged
 
-pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
+pytestmark = pytest.mark.usefixtures("orm")
+BOTH = pytest.mark.databases("sqlite", "postgres")  # SQL that differs, or locks rows
 
 
 @pytest.fixture
@@ -63,6 +64,7 @@ def kinds(archive: Archive) -> list[str]:
     return [kind for kind in found if kind != "warcinfo"]
 
 
+@BOTH
 def test_a_body_is_in_a_segment_before_its_row(task: Task, archive: Archive) -> None:
     ledger = DjangoLedger()
     ledger.commit([kept(task, "a", b"<p>hello"), kept(task, "b", b"")])
@@ -94,6 +96,7 @@ def test_the_time_of_a_row_is_that_of_its_record(task: Task, archive: Archive) -
     assert dates[1] == "2001-09-09T01:46:40.250000Z"
 
 
+@BOTH
 def test_equal_bytes_are_written_once_and_referred_to(task: Task, archive: Archive) -> None:
     ledger = DjangoLedger()
     ledger.commit([kept(task, "a"), kept(task, "b"), kept(task, "c", b"<p>2")])
@@ -124,6 +127,7 @@ def test_a_page_from_the_store_has_no_record_of_its_own(task: Task, archive: Arc
     assert kinds(archive) == ["response", "request"]
 
 
+@BOTH
 def test_a_body_of_the_database_stays_there(task: Task, archive: Archive) -> None:
     configured = settings.CRAWLFRAME
     settings.CRAWLFRAME = replace(configured, pages="")
@@ -174,6 +178,7 @@ def _fail(_: object) -> None:
     raise OperationalError("the database is away")
 
 
+@BOTH
 def test_a_body_that_is_deleted_meanwhile_is_named_by_its_place(
     task: Task, archive: Archive
 ) -> None:
@@ -246,6 +251,7 @@ def test_a_segment_that_its_dead_worker_made_no_row_of_is_deleted(
     assert bodies() == {"b": b"b"}
 
 
+@BOTH
 def test_segments_without_bodies_are_deleted(
     task: Task, archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:

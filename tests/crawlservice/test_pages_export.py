@@ -29,7 +29,7 @@ from tests.crawlservice.test_kept_pages import kept
 from tests.crawlservice.web import login, login_as
 from tests.warc.captures import judged
 
-pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
+pytestmark = pytest.mark.usefixtures("orm")
 
 
 @pytest.fixture(params=["database", "segments"])

@@ -18,7 +18,8 @@ from crawlservice.recipes import current, versions
 from crawlservice.tasks.submit import published as published_info
 from crawlservice.tasks.submit import published_spiders, spiders, submit
 
-pytestmark = [pytest.mark.usefixtures("service"), pytest.mark.databases("sqlite", "postgres")]
+pytestmark = pytest.mark.usefixtures("service")
+BOTH = pytest.mark.databases("sqlite", "postgres")  # SQL that differs, or locks rows
 
 NOBODY = AnonymousUser()
 
@@ -43,6 +44,7 @@ def test_nothing_is_kept_when_nothing_changed() -> None:
     assert recipe.versions.count() == 1
 
 
+@BOTH
 def test_an_older_version_comes_back() -> None:
     recipe = versions.add(contents(), NOBODY)
     versions.change(recipe.pk, contents(description="New."), NOBODY, seen=1)
@@ -51,6 +53,7 @@ def test_an_older_version_comes_back() -> None:
     assert recipe.versions.first().restored == 1  # type: ignore[union-attr]
 
 
+@BOTH
 def test_two_who_change_it_at_once() -> None:
     recipe = versions.add(contents(), NOBODY)
     versions.change(recipe.pk, contents(description="One."), NOBODY, seen=1)
@@ -58,6 +61,7 @@ def test_two_who_change_it_at_once() -> None:
         versions.change(recipe.pk, contents(description="Two."), NOBODY, seen=1)
 
 
+@BOTH
 def test_a_name_is_used_once() -> None:
     versions.add(contents(), NOBODY)
     with pytest.raises(versions.NameTaken, match="a recipe 'books' already"):

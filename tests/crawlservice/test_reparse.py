@@ -39,6 +39,7 @@ from crawlservice.models import (
     ReplacedItem,
     Task,
 )
+from crawlservice.monitoring.ttl_cache import ttl_cache
 from crawlservice.reparse import changes as changes_module
 from crawlservice.reparse.changes import polled_changes
 from crawlservice.tasks.removal import remove
@@ -698,7 +699,7 @@ def test_the_open_page_of_a_running_task_does_not_sum_up_each_time(
     first = crawling.crawl()
     mended(crawling, Richer)
     second = crawling.parse(first)
-    monkeypatch.setattr(changes_module, "KEPT_TIMES", 1e9)
+    monkeypatch.setattr(changes_module, "_summed", ttl_cache(1e9)(changes_module.changes))
     second.state = Task.State.RUNNING
     before = polled_changes(second)
     assert before.pages > 0

@@ -29,7 +29,7 @@ from crawlservice.models import (
     Task,
     WatchedPage,
 )
-from crawlservice.pages import sources
+from crawlservice.pages import bodies
 from crawlservice.quality import evaluation
 from crawlservice.tasks.retry import retry
 from crawlservice.watches import editing
@@ -52,7 +52,7 @@ from tests.crawlservice.test_reparse import (
     told,
 )
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
+BOTH = pytest.mark.databases("sqlite", "postgres")  # SQL that differs, or locks rows
 
 __all__ = ("crawling", "in_the_loop", "tables")
 
@@ -76,6 +76,7 @@ def prices(task: Task) -> dict[str, Any]:
 # -- retries --------------------------------------------------------------------------------------
 
 
+@BOTH
 @pytest.mark.parametrize("keep", ["errors", "all"])
 def test_what_a_retry_has_brought_is_newer_than_the_kept_page(
     crawling: Crawling, keep: str
@@ -93,6 +94,7 @@ def test_what_a_retry_has_brought_is_newer_than_the_kept_page(
     assert audit(first) == []
 
 
+@BOTH
 def test_a_page_that_was_kept_anew_meanwhile_is_not_replaced_by_the_old_one(
     crawling: Crawling,
 ) -> None:
@@ -132,6 +134,7 @@ class Silent(Mended):
         yield from super().house(response)
 
 
+@BOTH
 @pytest.mark.parametrize("spider", [Silent, Richer])
 def test_two_parses_of_a_page_in_one_transaction(crawling: Crawling, spider: type[Spider]) -> None:
     first = crawling.crawl()
@@ -149,6 +152,7 @@ def test_two_parses_of_a_page_in_one_transaction(crawling: Crawling, spider: typ
 # -- rows of models -------------------------------------------------------------------------------
 
 
+@BOTH
 @pytest.mark.usefixtures("tables")
 def test_a_dry_run_finds_what_is_refused_at_the_commit(crawling: Crawling) -> None:
     class Orphans(Mended):
@@ -169,6 +173,7 @@ def test_a_dry_run_finds_what_is_refused_at_the_commit(crawling: Crawling) -> No
     assert numbers(first) == (8, 5, 3, 4)
 
 
+@BOTH
 @pytest.mark.usefixtures("tables")
 def test_rows_whose_items_are_gone_are_not_doubled_later(crawling: Crawling) -> None:
     class Sheds(Mended):
@@ -291,11 +296,12 @@ def test_a_segment_that_is_not_uploaded_yet_is_waited_for(
     first = crawling.crawl()
     mended(crawling)
     task = crawling.begin(first)
-    monkeypatch.setattr(sources, "read", read)
+    monkeypatch.setattr(bodies, "read", read)
     outcome = outcome_for(crawling, task, "/1")
     assert (outcome.verdict, outcome.reason, outcome.detail) == (verdict, "store", str(error))
 
 
+@BOTH
 def test_a_task_that_is_removed_at_that_moment_is_an_error_of_the_parse(
     crawling: Crawling,
 ) -> None:

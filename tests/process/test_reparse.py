@@ -11,7 +11,7 @@ import pytest
 
 from crawlservice.ledger.audit import audit
 from crawlservice.models import Era, Item, Page, ParsedPage, Task
-from crawlservice.reparse.submission import WantedPages, submit
+from crawlservice.reparse.submission import submit
 from crawlservice.tasks.submit import cancel, pause, resume
 from tests.crawlservice.conftest import redis_at
 from tests.process.conftest import LONGEST_WAIT, Look, wait_for
@@ -103,11 +103,11 @@ def test_everything_dies_in_between(
     node.renewed(1)
     with redis_at(server.url):
         wait_for(lambda: look.frontier.spiders.find("shop") is not None)
-        dry = submit(WantedPages(pk, dry_run=True)).pk
+        dry = submit(pk, dry_run=True).pk
     assert look.wait(dry).na == PAGES + 1
     assert {*Item.objects.values_list("pk", "rid", "version")} == before
     with redis_at(server.url):
-        real = submit(WantedPages(pk)).pk
+        real = submit(pk).pk
     wait_for(lambda: parsed(real) > PAGES // 10)
     for worker in node.children()[-2:]:
         worker.kill()
@@ -164,7 +164,7 @@ def test_a_parse_beside_the_fetch_is_paused_and_cancelled(
     Task.objects.filter(pk=pk).update(settings=limits, arguments={"url": "any"})
     wait_for(lambda: parsed(pk) > 20)
     with redis_at(redis_url):
-        one, two = (submit(WantedPages(pk, wait=True, dry_run=dry)).pk for dry in (False, True))
+        one, two = (submit(pk, wait=True, dry_run=dry).pk for dry in (False, True))
         wait_for(lambda: parsed(one) > 5 and parsed(two) > 5)
         pause(one)
         cancel(two)

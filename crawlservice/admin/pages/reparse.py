@@ -22,13 +22,13 @@ from unfold.widgets import (
 )
 
 from crawlframe.errors import FrontierError
-from crawlservice.accounts.roles import may_steer, may_submit
+from crawlservice.accounts.roles import User, may_steer, may_submit
 from crawlservice.admin.parts.form_page import form_page
 from crawlservice.admin.parts.steering import note
 from crawlservice.models import KeptPage, Task
 from crawlservice.reparse import submission as reparse
 from crawlservice.reparse.changes import MAX_PAGES, polled_changes
-from crawlservice.reparse.submission import TEXT, WantedPages
+from crawlservice.reparse.submission import TEXT
 
 TODAY = gettext_lazy(
     "They are parsed by today's code, without the network. Their items take the place of the "
@@ -94,17 +94,11 @@ class ReparseForm(forms.Form):
             self.fields["dry_run"].disabled = True
             del self.fields["follow"]
 
-    def wanted(self, task: Task) -> WantedPages:
+    def submit(self, task: Task, user: User) -> Task:
+        """Raises as ``submission.submit``."""
         given = self.cleaned_data
-        return WantedPages(
-            task.pk,
-            reason=given["reason"] or None,
-            callback=given["callback"],
-            key=given["key"] or None,
-            dry_run=bool(given["dry_run"]),
-            follow=bool(given.get("follow")),
-            wait=bool(given.get("wait")),
-        )
+        given |= {"reason": given["reason"] or None, "key": given["key"] or None}
+        return reparse.submit(task.pk, user=user, **given)
 
 
 def page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
@@ -118,21 +112,19 @@ def page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
     kept %= {"shown": floatformat(n, "0g")}
     return form_page(
         *(site, request, task, form),
-        lambda: _submit(request, form.wanted(task)),
+        lambda: _submit(request, task, form),
         heading=_("Parse pages of %(task)s again") % {"task": task},
         note=f"{kept} {TODAY}",
         button=_("Parse again"),
     )
 
 
-def _submit(request: HttpRequest, wanted: WantedPages) -> Task:
+def _submit(request: HttpRequest, task: Task, form: ReparseForm) -> Task:
     made = None
     try:
         with transaction.atomic():  # recorded even if Redis could not be updated
-            made = reparse.submit(wanted, user=request.user)
-            parsed = reparse.reparse_of(made)
-            assert parsed is not None
-            note(request, "reparse", made, parses=reparse.as_given(parsed))
+            made = form.submit(task, request.user)
+            note(request, "reparse", made, parses=reparse.as_given(made))
     except FrontierError as error:
         if made is None:
             raise

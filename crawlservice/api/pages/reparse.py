@@ -122,14 +122,13 @@ def show_changes(
 ) -> ChangesOut:
     """Differences by the code of today, of a task that parses kept pages: numbers, and pages."""
     task = load_task(task_id)
-    parsed = reparse.reparse_of(task)
-    if parsed is None:
+    if task.reparse is None:
         raise ApiError(409, "not_a_reparse", f"task {task_id} fetches; it parses no kept pages")
     found = changes(task_id, MAX_PAGES, examples=0)
     rows, following = oldest_first(ParsedPage.objects.all(), after, limit, task=task_id)
     numbers = ("pages", "repaired", "added", "removed", "changed", "links", "complete")
     return ChangesOut(
-        parses=reparse.as_given(parsed),
+        parses=reparse.as_given(task),
         fields=dict(found.fields),
         examples=[ParsedPageOut(**as_json(row)) for row in rows],
         next=following,
@@ -144,18 +143,15 @@ def _operates(caller: Caller) -> bool:
 def _start(request: ApiRequest, body: SpiderReparseIn, **source: Any) -> Status[TaskOut]:
     caller = request.auth
     given = body.model_dump()
-    priority, since = given.pop("priority"), given.pop("since")
+    since = given.pop("since")
     if since is not None and since.tzinfo is None:
         since = since.replace(tzinfo=UTC)
-    wanted = reparse.WantedPages(since=since, **given, **source)
     status = 201
     task = None
     try:
         with transaction.atomic():
-            task = reparse.submit(wanted, user=caller.user, priority=priority)
-            parsed = reparse.reparse_of(task)
-            assert parsed is not None
-            caller.record("reparse", task, parses=reparse.as_given(parsed))
+            task = reparse.submit(since=since, user=caller.user, **given, **source)
+            caller.record("reparse", task, parses=reparse.as_given(task))
     except RedisNotUpdated:
         status = 202
     except ArgumentError as error:

@@ -15,7 +15,7 @@ from crawlservice.cli.command import ServiceCommand
 from crawlservice.cli.moment import ago, read_moment
 from crawlservice.cli.report import report
 from crawlservice.cli.terminal import plain, watch
-from crawlservice.reparse.submission import WantedPages, as_given, in_words, reparse_of, submit
+from crawlservice.reparse.submission import as_given, in_words, reparse_of, submit
 from crawlservice.tasks.progress import outcomes
 
 
@@ -63,16 +63,13 @@ class Reparse(ServiceCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         since = ago(options["since"])
-        names = ("reason", "callback", "key", "dry_run", "follow", "wait")
+        names = ("reason", "callback", "key", "dry_run", "follow", "wait", "priority")
         asked = {name: options[name] for name in names}
         with transaction.atomic():  # recorded even if Redis could not be updated
-            task = submit(
-                WantedPages(**_source(options["what"]), since=since, **asked),
-                priority=options["priority"],
-            )
-            parsed = reparse_of(task)
-            assert parsed is not None
-            record("reparse", task=task, command=True, parses=as_given(parsed))
+            task = submit(**_source(options["what"]), since=since, **asked)
+            record("reparse", task=task, command=True, parses=as_given(task))
+        parsed = reparse_of(task)
+        assert parsed is not None
         told = plain(f"task {task.pk} parses {in_words(parsed)}")
         if options["dry_run"]:
             self.stdout.write(told)

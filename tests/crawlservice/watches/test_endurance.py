@@ -57,7 +57,7 @@ def levels(watch: Watch) -> Any:
 def test_a_budget_too_small_for_a_visit_a_year_of_each_page(site: Site, ahead: Ahead) -> None:
     watch = begin(site, 20, Revisit(budget=0.01))
     editing.set_budget(watch.pk, budget=None)
-    for _ in range(60):
+    for _ in range(12):
         ahead(seconds=tuning.LOOK_SECONDS + 1)
         site.work(watch)
     assert levels(watch).level < 1e20
@@ -68,7 +68,7 @@ def test_a_host_whose_budget_is_less_than_that_of_all(site: Site, ahead: Ahead) 
     watch = begin(site, 40, Revisit(budget=5000))
     WatchedPage.objects.filter(url__endswith="1").update(shape=20, time=20 * DAY)
     editing.set_budget(watch.pk, budget=5000, host_budget=24)
-    for _ in range(60):
+    for _ in range(30):
         ahead(seconds=tuning.LOOK_SECONDS + 1)
         site.round(watch)
     assert levels(watch).level > 1e-9
@@ -83,7 +83,7 @@ def test_hosts_are_limited_as_they_are_and_not_as_the_sample_is(
     monkeypatch.setattr(tuning, "SAMPLE", 10)
     watch = begin(site, 80, Revisit(budget=5000))
     editing.set_budget(watch.pk, budget=5000, host_budget=24)
-    for _ in range(60):
+    for _ in range(30):
         ahead(seconds=tuning.LOOK_SECONDS + 1)
         site.round(watch)
     wanted = visits_per_day()

@@ -19,7 +19,7 @@ from tests.crawlservice.watches.conftest import Site
 from tests.crawlservice.watches.test_endurance import begin, rounds_of
 from tests.crawlservice.watches.test_rounds import like, page
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
+BOTH = pytest.mark.databases("sqlite", "postgres")  # SQL that differs, or locks rows
 
 Ahead = Callable[..., None]
 
@@ -27,7 +27,6 @@ Ahead = Callable[..., None]
 # -- few rounds -----------------------------------------------------------------------------------
 
 
-@pytest.mark.databases("sqlite")  # many rounds, whose SQL other tests run on both
 def test_a_budget_is_spent_in_few_rounds(site: Site, ahead: Ahead) -> None:
     watch = begin(site, 600, Revisit(budget=2400))
     editing.set_budget(watch.pk, budget=None)
@@ -36,8 +35,8 @@ def test_a_budget_is_spent_in_few_rounds(site: Site, ahead: Ahead) -> None:
     WatchedPage.objects.update(next_at=F("next_at") - timedelta(days=9))
     site.all_rounds(watch)
     rounds, visits = Task.objects.count(), len(site.visited)
-    for _ in range(120):
-        ahead(seconds=30)
+    for _ in range(60):
+        ahead(seconds=60)
         site.round(watch)
     visited = len(site.visited) - visits
     assert 0.98 * 100 <= visited <= 101  # in one hour
@@ -70,6 +69,7 @@ def test_a_short_interval_does_not_wait(site: Site, ahead: Ahead) -> None:
     assert site.round(watch) == ["b"]
 
 
+@BOTH
 @pytest.mark.parametrize("why", ["wanted", "new", "said", "enough"])
 def test_some_do_not_wait(
     site: Site, ahead: Ahead, monkeypatch: pytest.MonkeyPatch, why: str
@@ -96,15 +96,14 @@ def test_some_do_not_wait(
     assert site.round(watch) == ["p0"]
 
 
-@pytest.mark.databases("sqlite")
 def test_new_pages_that_wait_for_the_budget_are_visited_together(site: Site, ahead: Ahead) -> None:
     site.use(like(Revisit(budget=1200)))
     site.links["start"] = [f"p{n}" for n in range(400)]
     watch = site.begin()
     site.all_rounds(watch)
     rounds = Task.objects.count()
-    for _ in range(120):
-        ahead(seconds=30)
+    for _ in range(60):
+        ahead(seconds=60)
         site.round(watch)
     # One in five minutes, and the rounds of the first five minutes, in which new pages do not wait.
     assert Task.objects.count() - rounds <= 12 + 4
@@ -130,6 +129,7 @@ def events() -> list[Any]:
     return [*rows.values_list("detail", flat=True)]
 
 
+@BOTH
 def test_many_found_pages_are_written_in_batches(
     site: Site, settled: Watch, ahead: Ahead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +153,7 @@ def test_many_found_pages_are_written_in_batches(
     assert sum(detail["count"] for detail in events()) == 40
 
 
+@BOTH
 def test_an_interrupted_commit_finds_each_page_once(
     site: Site, settled: Watch, ahead: Ahead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +198,7 @@ def test_what_a_lost_run_has_found_does_not_count(
     assert WatchedPage.objects.count() == 2
 
 
+@BOTH
 def test_known_pages_are_heard_of_in_batches(
     site: Site, ahead: Ahead, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,7 +34,7 @@ from crawlservice.watches import editing, rounds
 from crawlservice.webhooks.deliveries import body, create_deliveries
 from tests.crawlservice.watches.conftest import News, Site
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
+BOTH = pytest.mark.databases("sqlite", "postgres")  # SQL that differs, or locks rows
 
 Ahead = Callable[..., None]
 
@@ -62,6 +62,7 @@ def watch(site: Site) -> Watch:
     return watch
 
 
+@BOTH
 def test_pages_are_found_once_and_visited_when_they_are_due(
     site: Site, watch: Watch, ahead: Ahead
 ) -> None:
@@ -104,6 +105,7 @@ def test_other_code_is_no_change_of_the_page(site: Site, watch: Watch, ahead: Ah
     assert page("a").changes == 1
 
 
+@BOTH
 def test_new_pages_are_an_event(site: Site, watch: Watch, ahead: Ahead) -> None:
     Webhook.objects.create(name="all", url="http://hook.example/")
     ahead(days=1)
@@ -120,6 +122,7 @@ def test_new_pages_are_an_event(site: Site, watch: Watch, ahead: Ahead) -> None:
     assert orjson.loads(body(first))["pages"] == first.detail
 
 
+@BOTH
 def test_gone_is_what_is_missing_twice(site: Site, watch: Watch, ahead: Ahead) -> None:
     site.items["b"] = [b'{"id":1}']
     ahead(days=1)
@@ -175,6 +178,7 @@ def test_errors_end_unless_the_spider_says_otherwise(
         assert page("a").state == "live"
 
 
+@BOTH
 def test_items_have_a_life(site: Site, watch: Watch, ahead: Ahead) -> None:
     site.items["a"] = [b'{"id":1,"price":5}', b'{"id":2,"price":7}']
     ahead(days=1)
@@ -228,14 +232,13 @@ def test_a_sitemap_makes_pages_due(site: Site, ahead: Ahead) -> None:
 # -- the budget -----------------------------------------------------------------------------------
 
 
-@pytest.mark.databases("sqlite")  # days of rounds, whose SQL other tests run on both
 def test_the_budget_is_kept(site: Site, ahead: Ahead) -> None:
     site.use(like(Revisit(budget=48)))
     site.links["start"] = [f"p{n}" for n in range(60)]
     watch = site.begin()
-    for _ in range(4 * 24):
+    for _ in range(2 * 24):
         site.round(watch)
-        ahead(minutes=30)
+        ahead(hours=1)
     visited = len(site.visited)
     assert 2 * 48 - 4 <= visited <= 2 * 48 + 6
     assert sum(day.visited for day in WatchDay.objects.all()) == visited
@@ -243,6 +246,7 @@ def test_the_budget_is_kept(site: Site, ahead: Ahead) -> None:
     assert WatchedPage.objects.filter(visits__gt=0).count() == 60  # new ones first
 
 
+@BOTH
 def test_the_budget_of_a_host_is_kept(site: Site, ahead: Ahead) -> None:
     site.use(like(Revisit(budget=100_000, host_budget=24)))
     site.links["start"] = [f"p{n}" for n in range(60)]
@@ -256,16 +260,15 @@ def test_the_budget_of_a_host_is_kept(site: Site, ahead: Ahead) -> None:
     assert len(site.all_rounds(watch)) > 30
 
 
-@pytest.mark.databases("sqlite")
 def test_levels_and_priors_are_learned(site: Site, ahead: Ahead) -> None:
     site.use(like(Revisit(budget=120)))
     site.links["start"] = [f"p{n}" for n in range(20)]
     watch = site.begin()
-    for step in range(120):
+    for step in range(60):
         for n in range(5):
             site.pages[f"p{n}"] = str(step)
         site.all_rounds(watch)
-        ahead(hours=1)
+        ahead(hours=2)
     often = sum(page(f"p{n}").visits for n in range(5)) / 5
     seldom = sum(page(f"p{n}").visits for n in range(5, 20)) / 15
     assert 2 * seldom < often
@@ -289,6 +292,7 @@ def test_visit_now_is_beyond_the_budget(site: Site) -> None:
 # -- steering -------------------------------------------------------------------------------------
 
 
+@BOTH
 def test_pause_resume_and_end(site: Site, watch: Watch, ahead: Ahead) -> None:
     ahead(days=1)
     task = site.work(watch)
@@ -351,6 +355,7 @@ def test_pages_follow_the_callbacks_of_the_code(site: Site, watch: Watch, ahead:
     assert {*WatchedPage.objects.values_list("group", flat=True)} == {"*"}
 
 
+@BOTH
 def test_old_rounds_are_removed(site: Site, watch: Watch, ahead: Ahead) -> None:
     rounds = Task.objects.filter(watch=watch)
     old = rounds.earliest("pk")
@@ -368,6 +373,7 @@ def test_old_rounds_are_removed(site: Site, watch: Watch, ahead: Ahead) -> None:
     assert site.all_rounds(watch) == ["a", "b", "c"]
 
 
+@BOTH
 def test_two_leaders_make_one_round(site: Site, watch: Watch, ahead: Ahead) -> None:
     ahead(days=1)
     made: list[Any] = []
@@ -390,6 +396,7 @@ def test_two_leaders_make_one_round(site: Site, watch: Watch, ahead: Ahead) -> N
     assert WatchedPage.objects.filter(visits=2).count() == 3
 
 
+@BOTH
 def test_a_second_commit_of_a_visit_changes_nothing(site: Site, watch: Watch, ahead: Ahead) -> None:
     from crawlservice.ledger.store import DjangoLedger
 
