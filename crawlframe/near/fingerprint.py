@@ -93,11 +93,6 @@ def fingerprint_of(words: Sequence[bytes]) -> Fingerprint | None:
     return Fingerprint(tuple(numbers[: -FEATURES - 1 : -1]), bits.to_bytes(BITS // 8, "little"))
 
 
-def distance(one: bytes, other: bytes) -> int:
-    """Return in how many bits two signatures differ."""
-    return (int.from_bytes(one, "little") ^ int.from_bytes(other, "little")).bit_count()
-
-
 def likeness(bits: int) -> float:
     """Return the estimated share of pairs that two texts have in common, whose signatures differ in
     so many bits."""

@@ -198,15 +198,6 @@ class URLFamilies:
         self.merge()
         return [family.root() for family in families]
 
-    def find(self, url: str) -> Family | None:
-        """Returns the family that a normalised URL belongs to, without adding it; None if there is
-        none."""
-        group, parts = parts_of(url)
-        bucket = self._buckets.get(group)
-        if bucket is None:
-            return None
-        return self._fitting(bucket, parts) or self._similar(bucket, parts)
-
     def merge(self) -> None:
         """Merges clusters now, instead of when a group has some new ones."""
         for bucket in self._buckets.values():

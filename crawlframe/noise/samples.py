@@ -21,16 +21,6 @@ NAMES_OF_HOST = 1_000
 MAX_FAMILIES = 20_000  # families
 
 
-class _Names:
-    """The number of samples of a host with each name of a query, of noise and of others."""
-
-    __slots__ = ("content", "noise")
-
-    def __init__(self) -> None:
-        self.noise: Counter[str] = Counter()
-        self.content: Counter[str] = Counter()
-
-
 class NoiseFamilies:
     """A filter that spreads samples of noise over families of URLs.
 
@@ -64,7 +54,8 @@ class NoiseFamilies:
         self._share, self._samples, self._alike = share, samples, alike
         self._outliers = outliers
         self._counts: dict[Family, list[int]] = {}  # of noise, of others
-        self._names: BoundedDict[str, _Names] = BoundedDict(HOSTS)
+        # Samples of a host with each name of a query: of noise, of others.
+        self._names: BoundedDict[str, tuple[Counter[str], Counter[str]]] = BoundedDict(HOSTS)
         self._alike_to: dict[tuple[object, ...], list[Family]] = {}
 
     def sample(self, url: str, *, noise: bool) -> None:
@@ -80,8 +71,8 @@ class NoiseFamilies:
         self._counts[family][not noise] += 1
         host = family.group.host
         if (names := self._names.use(host)) is None:
-            names = self._names[host] = _Names()
-        counter = names.noise if noise else names.content
+            names = self._names[host] = Counter(), Counter()
+        counter = names[not noise]
         if len(counter) < NAMES_OF_HOST:
             counter.update(family.group.names)
 
@@ -131,7 +122,7 @@ class NoiseFamilies:
         known = self._names.get(family.group.host) if names else None
         if known is None:
             return False
-        noise, content = known.noise, known.content
+        noise, content = known
         if any(not noise[name] and not content[name] for name in names):
             return False
         return any(self._is_noise(noise[name], content[name]) for name in names)

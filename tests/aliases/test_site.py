@@ -9,7 +9,7 @@ from tests.aliases.trial import trial
 
 pytestmark = pytest.mark.slow
 
-ITEMS = 120
+ITEMS = 60
 
 
 def test_six_kinds_of_aliases_are_found() -> None:

@@ -677,8 +677,7 @@ def test_what_came_of_parsing_goes_with_the_tasks(crawling: Crawling) -> None:
     assert not ReplacedItem.objects.exists()
 
 
-@pytest.mark.parametrize("rows", [5_000, 3])
-@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize(("rows", "dry_run"), [(5_000, True), (3, False)])
 def test_values_of_a_removed_task_are_shown_no_more(
     crawling: Crawling, monkeypatch: pytest.MonkeyPatch, rows: int, dry_run: bool
 ) -> None:

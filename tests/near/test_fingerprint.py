@@ -14,7 +14,6 @@ from crawlframe.near.fingerprint import (
     MIN_WORDS,
     MOST_BITS,
     Fingerprint,
-    distance,
     fingerprint_of,
     likeness,
 )
@@ -25,6 +24,11 @@ def of(words: list[bytes]) -> Fingerprint:
     found = fingerprint_of(words)
     assert found is not None
     return found
+
+
+def distance(one: bytes, other: bytes) -> int:
+    """In how many bits two signatures differ, as Redis counts them."""
+    return (int.from_bytes(one, "little") ^ int.from_bytes(other, "little")).bit_count()
 
 
 def test_a_short_text_has_none() -> None:

@@ -23,54 +23,18 @@ TEMPLATES: dict[str, dict[str, int]] = {
         "/category/{slug}": 2, "/category/{slug}?page={n}": 4, "/product/{n}-{slug}": 12,
         "/brand/{word}": 2, "/product/{n}-{slug}/reviews": 3, "/help/{slug}": 1,
     },
-    "forum": {
-        "/viewforum.php?f={n}": 1, "/viewtopic.php?f={n}&t={n}": 8, "/viewtopic.php?p={n}": 6,
-        "/memberlist.php?mode=viewprofile&u={n}": 3,
-        "/viewtopic.php?f={n}&t={n}&start={n}": 3,
-    },
-    "discussions": {
-        "/t/{slug}/{n}": 10, "/u/{name}": 3, "/c/{word}/{n}": 1, "/tag/{word}": 2,
-        "/u/{name}/activity": 2, "/t/{slug}/{n}/{n}": 5,
-    },
     "wiki": {
         "/wiki/{Title}": 10, "/wiki/Talk:{Title}": 3, "/wiki/Category:{Title}": 2,
         "/w/index.php?title={Title}&action=edit": 3, "/w/index.php?title={Title}&oldid={n}": 4,
         "/w/index.php?title={Title}&diff={n}&oldid={n}": 3,
     },
-    "questions": {
-        "/questions/{n}/{slug}": 10, "/questions/tagged/{word}": 2, "/users/{n}/{name}": 4,
-        "/a/{n}": 3, "/q/{n}/{n}": 2, "/tags/{word}/info": 1,
-    },
-    "repositories": {
-        "/{name}/{word}": 3, "/{name}/{word}/issues/{n}": 6, "/{name}/{word}/commit/{sha}": 6,
-        "/{name}/{word}/pull/{n}/files": 3, "/{name}/{word}/blob/main/src/{word}.py": 4,
-        "/{name}": 2, "/{name}/{word}/releases/tag/v{n}.{n}.{n}": 2,
-    },
     "news": {
         "/{year}/{month}/{day}/{section}/{slug}.html": 12, "/topic/{slug}": 3, "/by/{name}": 2,
         "/section/{section}?page={n}": 2, "/video/{n}/{slug}": 3,
     },
-    "blog": {
-        "/{year}/{month}/{slug}/": 8, "/category/{word}/": 1, "/category/{word}/page/{n}/": 2,
-        "/tag/{word}/": 3, "/author/{name}/": 1, "/{year}/{month}/": 1,
-    },
-    "manual": {
-        "/en/{version}/{section}/{word}.html": 6, "/en/{version}/_modules/{word}/{word}.html": 4,
-        "/en/{version}/api/{word}.{word}.{word}.html": 6, "/en/{version}/genindex-{letter}.html": 1,
-        "/en/{version}/_sources/{section}/{word}.rst.txt": 4,
-    },
-    "crates": {
-        "/{word}/{word}/struct.{Name}.html": 6, "/{word}/{word}/trait.{Name}.html": 3,
-        "/{word}/{word}/fn.{word}.html": 5, "/{word}/{word}/enum.{Name}.html": 3,
-        "/{word}/{word}/index.html": 2, "/src/{word}/{word}.rs.html": 3,
-    },
     "listings": {
         "/listing/{uuid}": 8, "/listings/{word}?page={n}": 3, "/agents/{slug}": 2,
         "/listing/{uuid}/photos/{n}": 5, "/map/{word}/{word}": 2,
-    },
-    "jobs": {
-        "/jobs/{slug}-{n}": 8, "/companies/{slug}": 4, "/companies/{slug}/reviews": 3,
-        "/jobs?q={word}&l={word}": 2, "/jobs?q={word}&l={word}&start={n}": 3, "/salaries/{slug}": 2,
     },
 }  # fmt: skip
 # Noise is injected into each site: pages without end that say nothing new.
@@ -121,10 +85,6 @@ class Filler:
             case "Title":
                 count = rng.randint(1, 4)
                 return "_".join(rng.choice(self._words).capitalize() for _ in range(count))
-            case "Name":
-                return "".join(
-                    rng.choice(self._words).capitalize() for _ in range(rng.randint(1, 3))
-                )
             case "sha":
                 return f"{rng.getrandbits(160):040x}"
             case "uuid":
@@ -136,12 +96,8 @@ class Filler:
                 return f"{rng.randint(1, 12):02}"
             case "day":
                 return f"{rng.randint(1, 28):02}"
-            case "version":
-                return f"{rng.randint(1, 6)}.{rng.randint(0, 9)}"
             case "section":
                 return rng.choice(self._sections)
-            case "letter":
-                return rng.choice("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
         return word
 
 

@@ -18,7 +18,6 @@ from crawlframe.revisit.interval import (
 )
 from crawlframe.revisit.rates import Belief, Evidence, digamma, fit, learn
 from crawlframe.revisit.trust import Trust, due_times, learn_with
-from tests.revisit.allotment import freshness, shares
 
 PRIOR = Belief(0.5, 5.0)
 
@@ -82,33 +81,6 @@ def test_the_interval_has_the_gain_that_is_wanted(wanted: float) -> None:
         interval = due_after(belief, wanted, 1e9)
         assert gain(belief, interval) == pytest.approx(wanted, rel=1e-3)
     assert due_after(Belief(20.0, 0.1), wanted + 1, 365.0) == 365.0  # never worth it
-
-
-def test_the_allotment_is_the_optimum() -> None:
-    draw = random.Random(5)
-    rates = [draw.lognormvariate(-2, 1.6) for _ in range(60)]
-    weights = [draw.paretovariate(1.2) for _ in range(60)]
-    found = shares(rates, weights, 5.0)
-    assert sum(found) == pytest.approx(5.0)
-
-    def worth(visits: list[float]) -> float:
-        return sum(w * f / (f + r) for w, f, r in zip(weights, visits, rates, strict=True))
-
-    best = worth(found)
-    for _ in range(300):  # no small shift is better
-        a, b = draw.sample(range(60), 2)
-        moved = min(found[a], 0.01)
-        other = [*found]
-        other[a] -= moved
-        other[b] += moved
-        assert worth(other) <= best + 1e-12
-    assert shares([1.0], [1.0], 3.0) == [pytest.approx(3.0)]
-
-
-def test_freshness() -> None:
-    assert freshness(1.0, 0.0) == 0.0
-    assert freshness(0.0, 1.0) == 1.0
-    assert freshness(1.0, 1.0) == pytest.approx(1 - math.exp(-1))
 
 
 def test_levels_meet_the_budget() -> None:
