@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from crawlframe.errors import FetchError as FetchError
     from crawlframe.errors import Retry as Retry
     from crawlframe.items.upsert import Upsert as Upsert
-    from crawlframe.markup.element_link import Link as Link
+    from crawlframe.markup.links import Link as Link
     from crawlframe.proxies.proxy import Proxy as Proxy
     from crawlframe.proxies.selector import ProxyPool as ProxyPool
     from crawlframe.request.request import Request as Request
@@ -48,7 +48,7 @@ _NAMES = {
     "crawlframe.base.secret": ("Secret",),
     "crawlframe.errors": ("CloseTask", "DropItem", "FetchError", "Retry"),
     "crawlframe.items.upsert": ("Upsert",),
-    "crawlframe.markup.element_link": ("Link",),
+    "crawlframe.markup.links": ("Link",),
     "crawlframe.proxies.proxy": ("Proxy",),
     "crawlframe.proxies.selector": ("ProxyPool",),
     "crawlframe.request.request": ("Request",),

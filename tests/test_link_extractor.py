@@ -9,7 +9,7 @@ import pytest
 
 from crawlframe import Link, LinkExtractor, Response
 from crawlframe.errors import SpiderError
-from crawlframe.markup.element_link import Nofollow
+from crawlframe.markup.links import Nofollow
 from crawlframe.testing import make_response
 
 SHOP = """<!doctype html><html><head><title>Shop</title><base href="/shop/"></head><body>

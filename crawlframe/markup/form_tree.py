@@ -13,7 +13,7 @@ from copy import copy
 from functools import cached_property
 from typing import Any
 
-from crawlframe.markup.page_links import FOREIGN
+from crawlframe.markup.links import FOREIGN
 
 _NUMBER = "crawlframe-number"
 _TAG = re.compile(rb"<(/?form|/?template|input|select|textarea|button)(?=[\s/>])", re.I)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.base.urls import host_of
 from crawlframe.errors import TooComplex, TooDeep
-from crawlframe.markup.page_links import LinkedPage
 from crawlframe.noise.page import PageLinks
 from crawlframe.noise.report import judge
 from crawlframe.noise.template import HOSTS, LINKS, PAGES, REASON, TemplateLinks, keys_of
@@ -24,7 +24,7 @@ class FollowedOnce:
         self._links = TemplateLinks()
         self._followed: BoundedDict[str, set[str]] = BoundedDict(HOSTS)  # host -> URLs
 
-    def page(self, response: LinkedPage) -> PageTemplate | None:
+    def page(self, response: Any) -> PageTemplate | None:
         """Counts the links of a page. Returns None if none of them belongs to the template of its
         host, as far as that is known, or if the page is not HTML or too much for a parser."""
         seen = _Template(self._links)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from crawlframe.markup.element_link import address_in
-from crawlframe.markup.page_links import LinkedPage, link_nodes
+from crawlframe.markup.links import address_in, link_nodes
 from crawlframe.noise.page import PageLinks
 
 
@@ -35,7 +34,7 @@ class LinkReport(NamedTuple):
         return counts
 
 
-def judge(response: LinkedPage, *filters: NoiseFilter) -> LinkReport:
+def judge(response: Any, *filters: NoiseFilter) -> LinkReport:
     """Returns the report of an HTML page; an empty one for others. A link is noise if one of the
     filters says so, and each of them sees all links. Raises TooDeep or TooComplex for a page whose
     parsing would take too long."""

@@ -9,7 +9,6 @@ from typing import Any
 
 from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.errors import ConfigError
-from crawlframe.markup.page_links import LinkedPage
 from crawlframe.noise.page import PageLinks, TextPlace
 from crawlframe.noise.report import LinkReport, judge
 
@@ -69,7 +68,7 @@ class TemplateLinks:
         self._share, self._pages, self._most = share, pages, links
         self._hosts: BoundedDict[str, _Host] = BoundedDict(hosts)
 
-    def judge(self, response: LinkedPage) -> LinkReport:
+    def judge(self, response: Any) -> LinkReport:
         """Returns the report of a page, and counts its links. Raises as ``response.links`` does."""
         return judge(response, self)
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from crawlframe.base.urls import canonical, hostname_of
 from crawlframe.errors import SpiderError
-from crawlframe.markup.element_link import Link, address_in
-from crawlframe.markup.page_links import ADDRESSED
+from crawlframe.markup.links import ADDRESSED, Link, address_in
 
 if TYPE_CHECKING:
     from crawlframe.response.response import Response

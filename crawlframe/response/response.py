@@ -17,8 +17,7 @@ from crawlframe.charsets.encoding import encoding_of
 from crawlframe.charsets.labels import encode_query
 from crawlframe.errors import BadRequest, TooComplex, TooDeep
 from crawlframe.markup import parsers, xhtml
-from crawlframe.markup.element_link import Nofollow, href_of
-from crawlframe.markup.page_links import links_of
+from crawlframe.markup.links import Nofollow, href_of, links_of
 from crawlframe.request.checks import Callback, callback_name
 from crawlframe.request.request import Request
 from crawlframe.response.live_page import LivePage, page_of

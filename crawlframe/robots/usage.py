@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from multidict import CIMultiDictProxy, istr
 
-from crawlframe.markup.link_header import targets_of
+from crawlframe.markup.links import targets_of
 from crawlframe.robots.signals import NO_SIGNALS, Signals, merge, read_preferences, read_signals
 from crawlframe.robots.tdmrep import Reservation
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from crawlframe.errors import SpiderError
-from crawlframe.markup.element_link import Link
+from crawlframe.markup.links import Link
 from crawlframe.request.request import Request
 from crawlframe.response.link_extractor import LinkExtractor
 from crawlframe.response.response import Response

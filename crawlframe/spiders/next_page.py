@@ -8,7 +8,7 @@ from urllib.parse import unquote_plus, urlencode
 from crawlframe.base.exact_json import dumps, loads
 from crawlframe.base.urls import escaped, join
 from crawlframe.errors import SpiderError
-from crawlframe.markup.link_header import targets_of
+from crawlframe.markup.links import targets_of
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.robots.rules import origin_of

@@ -74,20 +74,8 @@ def submit(
         raise ArgumentError(
             f"priority {priority} must be between -{MAX_TASK_PRIORITY} and {MAX_TASK_PRIORITY}"
         )
-    info = published(spider)
-    overrides = source.overrides if source is not None else {}
-    limits = stored_limits(task_settings.check(info, overrides, user))
-    limits = {name: value for name, value in limits.items() if name not in LEFT_OUT}
-    made = Task(
-        spider=spider,
-        arguments=source.arguments if source is not None else {},
-        priority=priority,
-        settings=limits | ({"workers": 1} if info.workers else {}),
-        overrides={n: value for n, value in overrides.items() if n not in LEFT_OUT},
-        seeds=b"",
-        user=user if isinstance(user, Account) else None,
-        reparse=msgspec.to_builtins(reparse),
-    )
+    made = _task(spider, reparse, source, user)
+    made.priority = priority
     labels = of_task(source.pk) if source is not None else {}
 
     def begin(new: Task) -> list[Admission]:
@@ -97,6 +85,23 @@ def submit(
 
     start_all([Prepared(made, begin, labels)])
     return made
+
+
+def _task(spider: str, reparse: Reparse, source: Task | None, user: User | None) -> Task:
+    """The new task, with arguments and settings of its source, if it has one."""
+    info = published(spider)
+    overrides = source.overrides if source is not None else {}
+    limits = stored_limits(task_settings.check(info, overrides, user))
+    limits = {name: value for name, value in limits.items() if name not in LEFT_OUT}
+    return Task(
+        spider=spider,
+        arguments=source.arguments if source is not None else {},
+        settings=limits | ({"workers": 1} if info.workers else {}),
+        overrides={n: value for n, value in overrides.items() if n not in LEFT_OUT},
+        seeds=b"",
+        user=user if isinstance(user, Account) else None,
+        reparse=msgspec.to_builtins(reparse),
+    )
 
 
 def _seconds(since: datetime | None) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crawlframe.errors import ConfigError
-from crawlframe.markup.element_link import Nofollow
+from crawlframe.markup.links import Nofollow
 from crawlframe.noise import Density, QuarterRule, TemplateLinks, judge
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response

@@ -6,7 +6,7 @@ import pytest
 
 from crawlframe import LinkExtractor
 from crawlframe.errors import BadRequest, SpiderError
-from crawlframe.markup.element_link import Nofollow
+from crawlframe.markup.links import Nofollow
 from crawlframe.testing import make_response
 
 URL = "https://shop.example/a/b?c=1"

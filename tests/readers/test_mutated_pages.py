@@ -12,7 +12,7 @@ import pytest
 from crawlframe import CSVFeedSpider, LinkExtractor, Response, SitemapSpider, XMLFeedSpider
 from crawlframe.aliases.verify import content_of
 from crawlframe.errors import BadRequest, SpiderError, UnparsablePage
-from crawlframe.markup.element_link import Nofollow
+from crawlframe.markup.links import Nofollow
 from crawlframe.near.fingerprint import visible_text, words_of
 from crawlframe.noise import Density, QuarterRule, TemplateLinks, judge
 from crawlframe.robots.usage import read_usage

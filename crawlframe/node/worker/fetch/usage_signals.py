@@ -6,7 +6,7 @@ from functools import partial
 
 from crawlframe.base.limits import NOFOLLOW
 from crawlframe.errors import UsageDenied
-from crawlframe.markup.element_link import Nofollow
+from crawlframe.markup.links import Nofollow
 from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response

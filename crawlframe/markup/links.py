@@ -1,13 +1,30 @@
-"""The address and the relation of a link, in each of the forms that authors pass links in."""
+"""Links: the address and the relation of a link, in each of the forms that authors pass links in;
+the links of an HTML page, from the fast tree; and those of the header Link (RFC 8288)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crawlframe.errors import BadRequest
 
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
 _ATTRIBUTES = ("attrib", "attributes", "attrs")
+_LINKS = ("a", "area")
+# One simple selector takes less than half the time of three with the names. In SVG it matches
+# xlink:href as well. MathML has no links, and SVG no <area> or <base>. (Lexbor takes ":is(a,b) *"
+# for ":is(a,b) > *". Each selector in :not() is a walk up from each link.)
+_IN_MATH = "math:not(svg *) :not(mtext *)"
+FOREIGN = f"{_IN_MATH}, svg:not(math *) :not(foreignObject *,desc *,title *)"  # no HTML
+ADDRESSED = f"[href]:not({_IN_MATH}, svg :is(area,base))"
+# A link of the header Link, and one of its parameters.
+_TARGET = re.compile(r"[\s,]*<([^>]*)>")
+_PARAMETER = re.compile(
+    r'\s*;\s*([^\s=;,]*)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"?|([^;,]*)))?\s*', re.DOTALL
+)
 
 
 class Link(NamedTuple):
@@ -100,3 +117,49 @@ class Nofollow:
         if address not in self._seen:
             self._seen.add(address)
             self._refused()
+
+
+def link_nodes(page: Any) -> list[LexborNode]:
+    """Returns the elements of a Response ``<a>`` and ``<area>`` with an address, in order; with
+    ``obey_nofollow``, without those with rel=nofollow. The base of relative links is known then."""
+    tree: LexborHTMLParser = page.tree
+    # Most pages have neither SVG nor MathML. Two short selectors take less than the long selector,
+    # and a tenth of the time of a regular expression on the page.
+    selector = "[href]" if tree.css_first("svg,math") is None else ADDRESSED
+    nodes = [(node.tag, node) for node in tree.css(selector)]
+    if "base_url" not in page.__dict__:  # to look for it is a walk through the page
+        base = next((node for tag, node in nodes if tag == "base"), None)
+        page.__dict__["base_url"] = page._base(base)
+    if page.nofollow is not None:
+        nodes = page.nofollow.kept([one for one in nodes if one[0] in _LINKS])
+    return [node for tag, node in nodes if tag in _LINKS]
+
+
+def links_of(page: Any) -> list[str]:
+    """Returns the URLs of all http(s) links of a Response, in order, each once."""
+    if page.kind != "html":
+        return []
+    attributes = [node.attrs for node in link_nodes(page)]
+    hrefs = dict.fromkeys([each.get("href") or address_in(each) or "" for each in attributes])
+    urls = dict.fromkeys(page._join_all([*hrefs]))
+    urls.pop(None, None)
+    return [*urls]
+
+
+def targets_of(headers: Iterable[str], relation: str) -> Iterator[tuple[str, str]]:
+    """The targets of links with this relation, as written, each with its anchor, by the algorithm
+    of RFC 8288, appendix B.2. Raises ValueError with the rest of a header that cannot be read."""
+    for header in headers:
+        place = 0
+        while target := _TARGET.match(header, place):
+            place = target.end()
+            parameters: dict[str, str] = {}
+            while found := _PARAMETER.match(header, place):
+                place = found.end()
+                name, quoted, plain = found.groups()
+                value = (plain or "").strip() if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+                parameters.setdefault(name.lower(), value)
+            if relation in parameters.get("rel", "").lower().split():
+                yield target[1].strip(), parameters.get("anchor", "")
+        if header[place:].strip(" \t,"):
+            raise ValueError(header[place:])
