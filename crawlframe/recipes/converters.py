@@ -131,10 +131,7 @@ def to_int(value: Any) -> int:
     """The first whole number of a text: ``"1,234 reviews"`` is 1234."""
     if isinstance(value, bool | int | float):
         return int(value)
-    found = _INTEGER.search(str(value))
-    if found is None:
-        raise ValueError(f"no number in {value!r}")
-    text = found[0].replace("−", "-")
+    text = _number_in(value, _INTEGER)
     return int(text[:1] + re.sub(r"\D", "", text[1:]))
 
 
@@ -142,10 +139,7 @@ def to_float(value: Any) -> float:
     """The first number of a text, with a point as its decimal mark: ``"1,234.5 km"``."""
     if isinstance(value, bool | int | float):
         return float(value)
-    found = _NUMBER.search(str(value))
-    if found is None:
-        raise ValueError(f"no number in {value!r}")
-    return _finite(re.sub(r"[^\d.+-]", "", found[0].replace("−", "-")).rstrip("."))
+    return _finite(re.sub(r"[^\d.+-]", "", _number_in(value, _NUMBER)).rstrip("."))
 
 
 def to_price(value: Any) -> float:
@@ -153,10 +147,7 @@ def to_price(value: Any) -> float:
     digits follow it, or the other mark precedes it: ``"1.234,50 €"``."""
     if isinstance(value, bool | int | float):
         return float(value)
-    found = _NUMBER.search(str(value))
-    if found is None:
-        raise ValueError(f"no price in {value!r}")
-    text = re.sub(r"[^\d.,+-]", "", found[0].replace("−", "-")).rstrip(".,")
+    text = re.sub(r"[^\d.,+-]", "", _number_in(value, _NUMBER)).rstrip(".,")
     mark = max(text.rfind("."), text.rfind(","))
     other = "," if text[mark : mark + 1] == "." else "."
     digits = len(text) - mark - 1
@@ -164,6 +155,13 @@ def to_price(value: Any) -> float:
     if mark < 0 or thousands or text.count(text[mark]) > 1:
         return _finite(re.sub(r"[.,]", "", text))
     return _finite(re.sub(r"[.,]", "", text[:mark]) + "." + text[mark + 1 :])
+
+
+def _number_in(value: Any, pattern: re.Pattern[str]) -> str:
+    found = pattern.search(str(value))
+    if found is None:
+        raise ValueError(f"no number in {value!r}")
+    return found[0].replace("−", "-")
 
 
 def _finite(text: str) -> float:

@@ -22,7 +22,7 @@ from crawlframe.recipes.extraction import (
     scopes,
     select,
 )
-from crawlframe.recipes.recipe import PLAIN, Argument, Field, Next, Recipe
+from crawlframe.recipes.recipe import PLAIN, Argument, Detail, Field, Next, Recipe
 from crawlframe.render.yielded import note_incomplete
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
@@ -128,18 +128,22 @@ class RecipeSpider(Spider):
         if recipe.detail is None:
             yield values
             return
-        link = select(recipe.detail, scope)
+        link = self.detail_link(recipe.detail, scope)
         if link is None:
             self.stats.inc("without link to details")
             return
-        template = recipe.detail.url
-        if template:
-            link = next(filled(template, self.argument_values() | {"value": link}))
         try:
             yield scope.response.follow(link, self.parse_detail, cb_kwargs={"found": values})
         except BadRequest as error:
             self.stats.inc("without link to details")
             self.log.warning("%s", error)
+
+    def detail_link(self, detail: Detail, scope: Any) -> str | None:
+        """The link to the page of an item, None without one."""
+        link = select(detail, scope)
+        if link is None or not detail.url:
+            return link
+        return next(filled(detail.url, self.argument_values() | {"value": link}))
 
     def next_page(
         self, rule: Next, response: Response, follow: bool, items: bool, page: int, found: bytes

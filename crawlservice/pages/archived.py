@@ -11,7 +11,6 @@ import logging
 import os
 from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
-from typing import Any, Protocol
 
 from django.conf import settings
 from django.db.models import QuerySet
@@ -170,25 +169,8 @@ def _known(digests: Collection[bytes]) -> dict[bytes, tuple[StoredBody, str]]:
     }
 
 
-class Fetched(Protocol):
-    """A page that was fetched: a PageCopy, or a row."""
-
-    @property
-    def url(self) -> str: ...
-    @property
-    def method(self) -> str: ...
-    @property
-    def status(self) -> int: ...
-    @property
-    def headers(self) -> dict[str, Any]: ...
-    @property
-    def address(self) -> str: ...
-    @property
-    def record(self) -> bytes | memoryview: ...
-
-
 def capture_of(
-    page: Fetched, body: bytes, fetched_at: float, original: Original | None = None
+    page: PageCopy | KeptPage, body: bytes, fetched_at: float, original: Original | None = None
 ) -> Capture:
     headers = page.headers
     return Capture(
@@ -210,7 +192,7 @@ def _pairs(headers: Iterable[Iterable[str]]) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, value in headers if name != HIDDEN)
 
 
-def _redirects(page: Fetched) -> tuple[Redirection, ...]:
+def _redirects(page: PageCopy | KeptPage) -> tuple[Redirection, ...]:
     try:
         url = read_head(bytes(page.record)).url
     except (ValueError, BadRequest, MissingCode):

@@ -23,10 +23,9 @@ from crawlframe.recipes.extraction import (
     page_scope,
     read,
     scopes,
-    select,
 )
 from crawlframe.recipes.loading import MODULE
-from crawlframe.recipes.recipe import PLAIN, Field, Recipe, as_data
+from crawlframe.recipes.recipe import PLAIN, Detail, Field, Recipe, as_data
 from crawlframe.recipes.spider import RecipeSpider, spider_of
 from crawlframe.response.response import Response
 from crawlservice.recipes.preview import mark, shown
@@ -96,11 +95,12 @@ def run(recipe: Recipe, url: str, fetch: Fetch) -> dict[str, Any]:
             )
         ]
         found["next"] = _next(recipe, spider, response)
-        links = _details(recipe, spider, parts)
+        detail = recipe.detail
+        link = None if detail is None else _detail_url(detail, spider, parts)
         mark(response, recipe.each, fields)
         found["html"] = shown(response)
-        if recipe.detail is not None:
-            found["detail"] = _detail(recipe, spider, links, fetch)
+        if detail is not None:
+            found["detail"] = _detail(detail, spider, link, fetch)
     except CrawlframeError as error:
         return {"problem": str(error)}
     return found
@@ -112,18 +112,16 @@ def _is_followed(spider: RecipeSpider, url: str) -> bool:
     return not domains or is_within(hostname_of(url), domains)
 
 
-def _detail(recipe: Recipe, spider: RecipeSpider, links: list[str], fetch: Fetch) -> dict[str, Any]:
-    detail = recipe.detail
-    assert detail is not None
-    if not links:
+def _detail(detail: Detail, spider: RecipeSpider, link: str | None, fetch: Fetch) -> dict[str, Any]:
+    if link is None:
         return {"problem": "", "count": 0}
     try:
-        response, seconds = _timed(fetch, spider, links[0])
+        response, seconds = _timed(fetch, spider, link)
         found = _page(response, seconds, detail.fields, [page_scope(response)], detail.required)
         mark(response, None, detail.fields)
         return found | {"html": shown(response), "problem": ""}
     except CrawlframeError as error:
-        return {"problem": f"{links[0]}: {error}"}
+        return {"problem": f"{link}: {error}"}
 
 
 def _timed(fetch: Fetch, spider: RecipeSpider, url: str) -> tuple[Response, float]:
@@ -170,22 +168,16 @@ def _page(
     }
 
 
-def _details(recipe: Recipe, spider: RecipeSpider, parts: list[Scope]) -> list[str]:
-    """The URLs of the pages of details."""
-    if recipe.detail is None:
-        return []
-    found = []
+def _detail_url(detail: Detail, spider: RecipeSpider, parts: list[Scope]) -> str | None:
+    """The URL of the first page of details, None without one."""
     for scope in parts:
-        link = select(recipe.detail, scope)
-        if link is not None and recipe.detail.url:
-            values = spider.argument_values() | {"value": link}
-            try:
-                link = next(filled(recipe.detail.url, values))
-            except KeyError as missing:
-                raise _lacks(missing) from None
+        try:
+            link = spider.detail_link(detail, scope)
+        except KeyError as missing:
+            raise _lacks(missing) from None
         if link is not None:
-            found.append(scope.response.urljoin(link))
-    return found
+            return scope.response.urljoin(link)
+    return None
 
 
 def _next(recipe: Recipe, spider: RecipeSpider, response: Response) -> str:

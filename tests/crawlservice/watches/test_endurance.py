@@ -281,7 +281,7 @@ def test_what_a_failed_visit_says_of_the_rate_is_nothing(
 
 def test_who_stays_gone_is_told_of_once(site: Site, watch: Watch, ahead: Ahead) -> None:
     site.pages["c"] = 404
-    for _ in range(30):
+    for _ in range(12):
         ahead(days=1)
         site.all_rounds(watch)
     assert page("c").state == "gone"
@@ -349,7 +349,7 @@ def test_a_sitemap_that_begins_to_lie_is_found_out(site: Site, ahead: Ahead) -> 
     site.all_rounds(watch)
     long = {"said": 1e5, "wrong": 1e3, "due_wrong": 8e4, "expected": 1e5}
     WatchedHost.objects.update(**long)
-    for _ in range(20):
+    for _ in range(10):
         ahead(seconds=tuning.LOOK_SECONDS + 1)
         site.work(watch)
     host = WatchedHost.objects.get()

@@ -251,9 +251,9 @@ def test_the_budget_of_a_host_is_kept(site: Site, ahead: Ahead) -> None:
     site.use(like(Revisit(budget=100_000, host_budget=24)))
     site.links["start"] = [f"p{n}" for n in range(60)]
     watch = site.begin()
-    for _ in range(24):
+    for _ in range(12):
         site.round(watch)
-        ahead(hours=1)
+        ahead(hours=2)
     assert 20 <= len(site.visited) <= 28
     editing.set_budget(watch.pk, host_budget=24_000.0)
     ahead(hours=1)
