@@ -222,11 +222,6 @@ def test_an_item_that_refuses_its_values_is_no_junk(
         Request.decode(encoded)
 
 
-def test_time_zones_keep_their_rules() -> None:
-    back = carried(datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"), fold=1))
-    assert (back.tzinfo, back.fold) == (ZoneInfo("Europe/Berlin"), 1)
-
-
 def test_subclasses_of_plain_types_travel_as_what_they_are() -> None:
     """Also in a record that older workers read."""
     encoded = Request(URL, meta={"a": Text("x"), "b": OrderedDict(c=1)}).encode()

@@ -19,7 +19,7 @@ from crawlframe.request.record import Hop
 from crawlframe.request.record import write as write_record
 from crawlframe.run.outcome import Outcome
 from crawlservice.ledger.store import DjangoLedger
-from crawlservice.models import Action, KeptPage, PageSegment, Task
+from crawlservice.models import Action, KeptPage, Task
 from crawlservice.pages import archived, bodies, export
 from crawlservice.pages.export import PagesExport, suffix_of, write
 from crawlservice.tasks.results.export import STDOUT, ExportError
@@ -32,11 +32,16 @@ from tests.warc.captures import judged
 pytestmark = pytest.mark.usefixtures("orm")
 
 
-@pytest.fixture(params=["database", "segments"])
+STORES = pytest.mark.parametrize("ledger", ["database", "segments"], indirect=True)
+
+
+@pytest.fixture
 def ledger(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> DjangoLedger:
-    pages = "" if request.param == "database" else str(tmp_path / "pages")
+    """``param``: where bodies are, by default in the database."""
+    in_segments = getattr(request, "param", "") == "segments"
+    pages = str(tmp_path / "pages") if in_segments else ""
     monkeypatch.setattr(settings, "CRAWLFRAME", replace(settings.CRAWLFRAME, pages=pages))
     return DjangoLedger()
 
@@ -82,6 +87,7 @@ EXPECTED = [
 ]
 
 
+@STORES
 def test_all_pages_of_a_task_are_in_a_warc(task: Task, tmp_path: Path) -> None:
     path = tmp_path / "out.warc.gz"
     call_command("page", "export", str(task.pk), "-o", str(path))
@@ -102,6 +108,7 @@ def test_all_pages_of_a_task_are_in_a_warc(task: Task, tmp_path: Path) -> None:
     assert [*Action.objects.values_list("verb", "task_id")] == [("export pages", task.pk)]
 
 
+@STORES
 def test_small_chunks_change_nothing(
     task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,9 +211,8 @@ def test_they_are_for_those_who_see_pages(task: Task) -> None:
 
 
 @pytest.mark.usefixtures("service")
+@pytest.mark.parametrize("ledger", ["segments"], indirect=True)
 def test_a_segment_that_cannot_be_read_is_named_before_anything_is_sent(task: Task) -> None:
-    if not PageSegment.objects.exists():
-        pytest.skip("bodies are in the database")
     opened = archived.archive()
     assert opened is not None
     for path in opened.directory.iterdir():

@@ -13,7 +13,7 @@ from crawlframe.recipes.reading import from_data
 from crawlframe.recipes.recipe import as_text
 from crawlframe.run.ledger import StoredRecipe
 from crawlservice.ledger.store import DjangoLedger
-from crawlservice.models import Recipe, Task
+from crawlservice.models import Recipe
 from crawlservice.recipes import current, versions
 from crawlservice.tasks.submit import published as published_info
 from crawlservice.tasks.submit import published_spiders, spiders, submit
@@ -36,21 +36,6 @@ def test_versions_are_kept_with_who_made_them() -> None:
     found = recipe.versions.values_list("number", "user", "name", "restored")
     assert list(found) == [(2, None, "", None), (1, ann.pk, "ann", None)]
     assert recipe.text == as_text(contents(fields={"title": "h1"}))
-
-
-def test_nothing_is_kept_when_nothing_changed() -> None:
-    recipe = versions.add(contents(), NOBODY)
-    assert versions.change(recipe.pk, contents(), NOBODY, seen=1).number == 1
-    assert recipe.versions.count() == 1
-
-
-@BOTH
-def test_an_older_version_comes_back() -> None:
-    recipe = versions.add(contents(), NOBODY)
-    versions.change(recipe.pk, contents(description="New."), NOBODY, seen=1)
-    restored = versions.restore(recipe.pk, 1, NOBODY)
-    assert (restored.number, restored.text) == (3, as_text(contents()))
-    assert recipe.versions.first().restored == 1  # type: ignore[union-attr]
 
 
 @BOTH
@@ -91,16 +76,6 @@ def test_nodes_get_the_current_version(published: Any) -> None:
     assert spec.recipe == StoredRecipe(1, as_text(contents()))
     versions.change(recipe.pk, contents(description="New."), NOBODY, seen=1)
     assert ledger.tasks.recipe_numbers({"books", "others"}) == {"books": 2}
-
-
-def test_a_recipe_of_running_tasks_is_not_deleted(published: Any) -> None:
-    recipe = versions.add(contents(), NOBODY)
-    task = submit("books", {})
-    with pytest.raises(versions.InUse, match=rf"tasks of books still run \({task.pk}\)"):
-        versions.remove(recipe)
-    Task.objects.filter(pk=task.pk).update(state=Task.State.FINISHED)
-    versions.remove(recipe)
-    assert not Recipe.objects.exists()
 
 
 def test_what_this_release_cannot_read_is_left_out() -> None:
