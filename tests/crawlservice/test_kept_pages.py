@@ -28,7 +28,8 @@ from crawlservice.pages.retention import PageRetention
 from crawlservice.tasks.removal import remove
 from tests.crawlservice.test_store import outcome
 
-pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
+pytestmark = pytest.mark.usefixtures("orm")
+BOTH = pytest.mark.databases("sqlite", "postgres")  # SQL that differs, or locks rows
 
 NOW = timedelta()
 
@@ -66,6 +67,7 @@ def bodies() -> dict[str, bytes]:
     return {row.url.removeprefix("http://h/"): found[row.body_id] for row in rows}
 
 
+@BOTH
 def test_a_page_is_written_with_its_row(task: Task) -> None:
     one = kept(task, "a", b"<p>hello", key=b"k" * 16, etag='"1"', modified="then", address="::1")
     DjangoLedger().commit([one, outcome(task, "b")])
@@ -80,6 +82,7 @@ def test_a_page_is_written_with_its_row(task: Task) -> None:
     assert abs(row.fetched_at - Page.objects.get(rid=row.rid).created_at) < timedelta(minutes=1)
 
 
+@BOTH
 def test_equal_bytes_are_kept_once(task: Task) -> None:
     ledger = DjangoLedger()
     ledger.commit([kept(task, "a"), kept(task, "b"), kept(task, "c", b"<p>2")])
@@ -96,6 +99,7 @@ def test_the_page_of_a_run_that_lost_is_not_kept(task: Task) -> None:
     assert PageBody.objects.count() == 1
 
 
+@BOTH
 def test_a_retry_replaces_the_page_of_the_first_run(task: Task) -> None:
     ledger = DjangoLedger()
     ledger.commit([kept(task, "a", b"<p>broken", "callback")])
@@ -114,6 +118,7 @@ def test_a_copy_for_the_case_of_refusal_is_kept_then_only(task: Task) -> None:
     assert [(row.url, row.reason) for row in KeptPage.objects.all()] == [("http://h/b", "refused")]
 
 
+@BOTH
 def test_a_page_is_there_only_with_its_row(task: Task) -> None:
     bad = kept(task, "a")
     bad.results.items = [b'{"a": "\\u0000"}'] if connection.vendor == "postgresql" else [b"{"]
@@ -139,6 +144,7 @@ def test_the_database_keeps_a_body_that_a_page_has(task: Task) -> None:
         PageBody.objects.all()._raw_delete("default")
 
 
+@BOTH
 def test_many_large_pages_in_one_batch(task: Task) -> None:
     large = [kept(task, f"{n:03}", b"%d" % n * 1000) for n in range(300)]
     DjangoLedger().commit(large)
@@ -154,6 +160,7 @@ class TestRetention:
         while retention.step():
             pass
 
+    @BOTH
     def test_old_pages_go_with_their_bodies(self, task: Task) -> None:
         old = [kept(task, name, fetched_at=1_000_000_000.0) for name in ("a", "b")]
         DjangoLedger().commit([*old, kept(task, "c", b"new")])
@@ -192,6 +199,7 @@ class TestRetention:
         self.run()
         assert len(bodies()) == 5
 
+    @BOTH
     def test_the_oldest_go_if_all_take_too_much(
         self, task: Task, settings_with: Callable[..., None], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -260,6 +268,7 @@ class TestRetention:
         assert bodies() == {"b": b"<p>1"}
 
 
+@BOTH
 def test_bodies_are_deleted_beside_pages_that_come(task: Task, database: str) -> None:
     """Pages come and go in threads while unused bodies are deleted: no page lacks its body."""
     failures: list[BaseException] = []
@@ -316,6 +325,7 @@ def _commit(ledger: DjangoLedger, one: Outcome) -> None:
 KEY = b"k" * 16
 
 
+@BOTH
 def test_the_page_that_was_kept_last_is_found(task: Task) -> None:
     ledger = DjangoLedger()
     ledger.commit([kept(task, "a", b"old", key=KEY), kept(task, "b", b"<p>b", key=b"l" * 16)])
@@ -339,6 +349,7 @@ def test_the_page_that_was_kept_last_is_found(task: Task) -> None:
     )  # fmt: skip
 
 
+@BOTH
 def test_the_page_that_was_fetched_last_is_found_though_an_older_one_is_stored_later(
     task: Task,
 ) -> None:
