@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.base.urls import host_of, hostname_of
@@ -34,10 +34,6 @@ from crawlframe.request.options import NO_OPTIONS
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.spider.settings import SpiderSettings
-
-if TYPE_CHECKING:
-    from crawlframe.fetch.browser.client import BrowserClient
-    from crawlframe.fetch.requests.downloader import RequestsDownloader
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 ACCEPT_LANGUAGE = "en"
@@ -66,12 +62,10 @@ class Downloader:
         self._identity = identity or Identity()
         self._names = names or Names(load_hook(settings.resolver))
         self._curl = CurlDownloader(settings.allow_private, settings.concurrency, self._names)
-        self._requests: RequestsDownloader | None = None
-        self._browser_socket = browser
-        self._browser: BrowserClient | None = None
+        self._browser = browser
+        self._others: dict[str, Any] = {}  # made when they are needed
         # Hosts that send headers that libcurl refuses.
         self._sloppy: BoundedDict[str, None] = BoundedDict(MAX_SLOPPY)
-        self._plugged: dict[str, Plugged] = {}
         self._files = FileSaver(settings)
         self.pictures = PictureStore(settings)
         self.memory = TransferMemory(settings.transfer_memory << 20)
@@ -107,15 +101,16 @@ class Downloader:
             raise TlsError(f"{journey.where}: the setting tls is for curl and requests, not {name}")
         transfer: Callable[[Journey], Awaitable[Answer]] = self._transfer
         if name == "requests":
-            transfer = self._threads().by(getattr(context.spider, "requests_session", None))
+            factory = getattr(context.spider, "requests_session", None)
+            transfer = partial(self._other(name).transfer, factory=factory)
         elif name == BROWSER:
             owner = "" if context.spider is None else str(context.spider._task)
             transfer = partial(
-                self._pages().transfer,
+                self._other(name).transfer,
                 request=request, settings=settings, owner=owner, accept=ACCEPT,
             )  # fmt: skip
         elif name != "curl":
-            transfer = self._plug_in(name).transfer
+            transfer = self._other(name).transfer
         with saving or nullcontext():
             return await journey.run(transfer)
 
@@ -130,7 +125,8 @@ class Downloader:
                 if not journey.idempotent:
                     raise
                 journey.account.restart()
-        return await self._threads().transfer(journey)
+        answer: Answer = await self._other("requests").transfer(journey)
+        return answer
 
     def _remember(self, host: str) -> None:
         self._sloppy[host] = None
@@ -155,41 +151,29 @@ class Downloader:
     async def close(self) -> None:
         """Ends all transfers, connections and threads."""
         await self._curl.close()
-        if self._requests is not None:
-            await self._requests.close()
-            self._requests = None
-        if self._browser is not None:
-            await self._browser.close()
-            self._browser = None
-        for plug_in in self._plugged.values():
-            await plug_in.close()
-        self._plugged.clear()
+        for client in self._others.values():
+            await client.close()
+        self._others.clear()
         await self._names.close()
 
-    def _plug_in(self, name: str) -> Plugged:
-        if name not in self._plugged:
-            plug_in = load(name, self._settings.concurrency)
-            guard = AddressGuard(self._settings.allow_private)
-            self._plugged[name] = Plugged(name, plug_in, guard, self._names)
-        return self._plugged[name]
+    def _other(self, name: str) -> Any:
+        """The downloader of this name. Raises DownloaderFailed."""
+        if name not in self._others:
+            self._others[name] = self._made(name)
+        return self._others[name]
 
-    def _threads(self) -> RequestsDownloader:
-        if self._requests is None:
+    def _made(self, name: str) -> Any:
+        private, concurrency = self._settings.allow_private, self._settings.concurrency
+        if name == "requests":
             # Imported here: few crawls need it, and it takes time and memory.
             from crawlframe.fetch.requests.downloader import RequestsDownloader
 
-            concurrency = self._settings.concurrency
-            self._requests = RequestsDownloader(
-                self._settings.allow_private, concurrency, self._names
-            )
-        return self._requests
-
-    def _pages(self) -> BrowserClient:
-        if self._browser is None:
+            return RequestsDownloader(private, concurrency, self._names)
+        if name == BROWSER:
             from crawlframe.fetch.browser.client import BrowserClient
 
-            self._browser = BrowserClient(self._settings, self._browser_socket)
-        return self._browser
+            return BrowserClient(self._settings, self._browser)
+        return Plugged(name, load(name, concurrency), AddressGuard(private), self._names)
 
     def proxy_for(self, request: Request, settings: SpiderSettings) -> ChosenProxy | None:
         """The proxy that a request or its spider asks for. Raises ProxyFailed if there is none: it

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ class RequestsDownloader(Bare):
         session_factory: Any = None,
     ) -> Response:
         journey = Journey(request, limits, headers, jar, FetchContext(allowed=allowed))
-        return await journey.run(self.by(session_factory))
+        return await journey.run(partial(self.transfer, factory=session_factory))
 
 
 @dataclass

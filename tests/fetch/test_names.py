@@ -473,14 +473,14 @@ def test_a_port_of_its_own_is_told_separately(site: Site) -> None:
 @pytest.mark.parametrize(
     ("url", "place"),
     [
-        ("http://a.test/", ("a.test", "80")),
-        ("https://a.test/x?http://b:1/", ("a.test", "443")),
-        ("https://u:p@a.test:8443/", ("a.test", "8443")),
-        ("http://[::1]/", ("[::1]", "80")),
-        ("http://[::1]:8080/", ("[::1]", "8080")),
+        ("http://a.test/", ("a.test", 80)),
+        ("https://a.test/x?http://b:1/", ("a.test", 443)),
+        ("https://u:p@a.test:8443/", ("a.test", 8443)),
+        ("http://[::1]/", ("[::1]", 80)),
+        ("http://[::1]:8080/", ("[::1]", 8080)),
     ],
 )
-def test_place_of_a_url(url: str, place: tuple[str, str]) -> None:
+def test_place_of_a_url(url: str, place: tuple[str, int]) -> None:
     assert place_of(url) == place
 
 

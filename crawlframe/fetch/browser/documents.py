@@ -165,7 +165,8 @@ class Documents:
         ]
         if not own & {"cache-control", "pragma"}:  # as the other downloaders, which have no cache
             headers.append(("Cache-Control", "no-cache"))
-        more: dict[str, Any] = {"headers": _entries([*headers, *order.headers])}
+        entries = [{"name": n, "value": value} for n, value in [*headers, *order.headers]]
+        more: dict[str, Any] = {"headers": entries}
         if order.method != "GET" or order.body is not None:
             more["method"] = order.method
             more["postData"] = base64.b64encode(order.body or b"").decode()
@@ -328,7 +329,3 @@ def _header(event: dict[str, Any], name: str) -> str:
 def _bytes_of(given: dict[str, Any], name: str) -> bytes:
     data: str = given.get(name, "")
     return base64.b64decode(data) if given.get("base64Encoded") else data.encode()
-
-
-def _entries(headers: Headers) -> list[dict[str, str]]:
-    return [{"name": name, "value": value} for name, value in headers]

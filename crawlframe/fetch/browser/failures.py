@@ -6,40 +6,22 @@ import re
 from typing import TYPE_CHECKING
 
 from crawlframe import errors
-from crawlframe.errors import (
-    BadEncoding,
-    BadResponse,
-    BadUrl,
-    BrowserLost,
-    ConnectError,
-    ConnectionLost,
-    DnsError,
-    DownloadRefused,
-    FetchError,
-    FetchTimeout,
-    PageCrashed,
-    TlsError,
-    TooManyRedirects,
-)
 
 if TYPE_CHECKING:  # workers read this, and have no need of Playwright
     from playwright.async_api import Error, Page
 
-_NET = re.compile(r"net::(ERR_\w+)")
-# The first pattern that matches Chromium's name of a network error.
-_NAMES: list[tuple[re.Pattern[str], type[FetchError]]] = [
-    (re.compile(pattern), kind)
-    for pattern, kind in (
-        (r"ERR_(CERT_|SSL_|BAD_SSL|NO_SSL|TLS_)", TlsError),
-        (r"ERR_(NAME_NOT_RESOLVED|NAME_RESOLUTION_FAILED|DNS_)", DnsError),
-        (r"ERR_(CONNECTION_REFUSED|ADDRESS_|TUNNEL_|PROXY_|INTERNET_DISCONNECTED)", ConnectError),
-        (r"ERR_(TIMED_OUT|CONNECTION_TIMED_OUT)", FetchTimeout),
-        (r"ERR_(CONTENT_DECODING_)", BadEncoding),
-        (r"ERR_TOO_MANY_REDIRECTS", TooManyRedirects),
-        (r"ERR_(INVALID_URL|UNSAFE_PORT|DISALLOWED_URL_SCHEME|UNKNOWN_URL_SCHEME)", BadUrl),
-        (r"ERR_(INVALID_RESPONSE|INVALID_HTTP|RESPONSE_HEADERS|INVALID_CHUNKED)", BadResponse),
-        (r"ERR_", ConnectionLost),
-    )
+_NET = re.compile(r"net::ERR_(\w+)")
+# The first pattern that Chromium's name of a network error begins with.
+_NAMES: list[tuple[str, type[errors.FetchError]]] = [
+    ("CERT_|SSL_|BAD_SSL|NO_SSL|TLS_", errors.TlsError),
+    ("NAME_NOT_RESOLVED|NAME_RESOLUTION_FAILED|DNS_", errors.DnsError),
+    ("CONNECTION_REFUSED|ADDRESS_|TUNNEL_|PROXY_|INTERNET_DISCONNECTED", errors.ConnectError),
+    ("TIMED_OUT|CONNECTION_TIMED_OUT", errors.FetchTimeout),
+    ("CONTENT_DECODING_", errors.BadEncoding),
+    ("TOO_MANY_REDIRECTS", errors.TooManyRedirects),
+    ("INVALID_URL|UNSAFE_PORT|DISALLOWED_URL_SCHEME|UNKNOWN_URL_SCHEME", errors.BadUrl),
+    ("INVALID_RESPONSE|INVALID_HTTP|RESPONSE_HEADERS|INVALID_CHUNKED", errors.BadResponse),
+    ("", errors.ConnectionLost),
 ]
 
 
@@ -49,26 +31,26 @@ def is_end(page: Page, error: Error) -> bool:
     return page.is_closed() or error.name == "TargetClosedError"  # a class that is not exported
 
 
-def name(page: Page, error: Error, where: str) -> FetchError:
+def name(page: Page, error: Error, where: str) -> errors.FetchError:
     """The error that one of Playwright stands for, when nothing else is known of the page."""
     text = str(error).split("\n", 1)[0][:500]
     if is_end(page, error):
-        return PageCrashed(f"{where}: the page closed itself")
+        return errors.PageCrashed(f"{where}: the page closed itself")
     if found := _NET.search(text):
-        kind = next(kind for pattern, kind in _NAMES if pattern.search(found[1]))
+        kind = next(kind for pattern, kind in _NAMES if re.match(pattern, found[1]))
         return kind(f"{where}: {found[0]}")
     if "Download is starting" in text:
-        return DownloadRefused(f"{where} is a download")
-    return PageCrashed(f"{where}: {text}")
+        return errors.DownloadRefused(f"{where} is a download")
+    return errors.PageCrashed(f"{where}: {text}")
 
 
-def made(kind: str, message: str) -> FetchError:
+def made(kind: str, message: str) -> errors.FetchError:
     """The error of that name, as it was sent by the host."""
     found = getattr(errors, kind, None)
-    if not (isinstance(found, type) and issubclass(found, FetchError)):
-        found = BrowserLost
+    if not (isinstance(found, type) and issubclass(found, errors.FetchError)):
+        found = errors.BrowserLost
     try:
-        error: FetchError = found(message)
+        error: errors.FetchError = found(message)
     except TypeError:  # one with other arguments, which the host does not raise
-        error = BrowserLost(message)
+        error = errors.BrowserLost(message)
     return error

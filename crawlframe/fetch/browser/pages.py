@@ -88,7 +88,7 @@ class Pages:
         """Takes a tab back. ``whole``: it is intact, so that it may be used again."""
         context = tab.context
         try:
-            keep = whole and tab.served < TAB_SERVES and not self._is_old(context.browser)
+            keep = whole and tab.served < TAB_SERVES and context.browser is self._browser
             if not await context.give_back(tab, keep=keep):
                 log.warning("a page did not close; its browser is renewed")
                 self._retire(context.browser)
@@ -146,9 +146,10 @@ class Pages:
     async def _current(self) -> Chromium:
         async with self._starting:
             browser = self._browser
-            if (browser is not None and browser.ended) or (
-                browser is not None
-                and (browser.served >= MAX_SERVED or time.monotonic() - browser.born > MAX_AGE)
+            if browser is not None and (
+                browser.ended
+                or browser.served >= MAX_SERVED
+                or time.monotonic() - browser.born > MAX_AGE
             ):
                 self._retire(browser)
             if self._browser is None:
@@ -161,9 +162,6 @@ class Pages:
             self._browser = None
             self._old.append(browser)
             self._end_old()
-
-    def _is_old(self, browser: Chromium) -> bool:
-        return browser is not self._browser
 
     def _end_old(self) -> None:
         for browser in [*self._old]:

@@ -75,7 +75,7 @@ class Steps:
         page = self._page
         match action:
             case actions.Goto(url, timeout):
-                await self._goto(url, timeout)
+                await page.goto(target_of(page.url, url), timeout=timeout * MS)
             case actions.WaitFor(selector, state, load, timeout):
                 if load:
                     await page.wait_for_load_state(load, timeout=timeout * MS)
@@ -112,9 +112,6 @@ class Steps:
                 await self._captured(action)
             case actions.KeepPage():
                 pass
-
-    async def _goto(self, url: str, timeout: float) -> None:
-        await self._page.goto(target_of(self._page.url, url), timeout=timeout * MS)
 
     async def _scroll(self, times: int, pause: float) -> None:
         height = await self._page.evaluate(_GROWN)

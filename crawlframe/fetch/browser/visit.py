@@ -276,12 +276,7 @@ class TabVisit:
             return self._documents.failure
         if self._tab.context.browser.ended:
             return BrowserLost(f"{self._order.url}: the browser ended")
-        problem = self._tab.context.proxy.problem(*_place(self._order.url), self._since)
+        problem = self._tab.context.proxy.problem(*place_of(self._order.url), self._since)
         if problem is not None and "net::" in str(error):
             return type(problem)(f"{self._order.url}: {problem}")
         return failures.name(self._tab.page, error, self._order.url)
-
-
-def _place(url: str) -> tuple[str, int]:
-    host, port = place_of(url)
-    return host, int(port)

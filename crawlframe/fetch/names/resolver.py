@@ -238,7 +238,7 @@ class Pin:
 
     __slots__ = ("line", "own", "told", "until")
 
-    def __init__(self, known: HostKnowledge, host: str, port: str) -> None:
+    def __init__(self, known: HostKnowledge, host: str, port: int) -> None:
         self.own = known.own
         self.until = known.until
         self.told = 0.0
@@ -271,10 +271,10 @@ class AddressPins:
         return pin
 
 
-def place_of(url: str) -> tuple[str, str]:
+def place_of(url: str) -> tuple[str, int]:
     """Host and port of a normalised URL."""
     place = host_of(url)
     host, _, port = place.rpartition(":")
     if port.isdigit() and host:
-        return host, port
-    return place, "443" if url.startswith("https:") else "80"
+        return host, int(port)
+    return place, 443 if url.startswith("https:") else 80

@@ -10,9 +10,8 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from http.cookiejar import DefaultCookiePolicy
 from io import BytesIO
 from pathlib import Path
@@ -96,11 +95,6 @@ class RequestsDownloader:
         self._lock = threading.Lock()
         self._active: set[_Transfer] = set()
 
-    def by(self, factory: SessionFactory | None) -> Callable[[Journey], Awaitable[Answer]]:
-        """``transfer`` with sessions of this factory, which are kept and reused by one thread at a
-        time. Adapters that it mounts are responsible for their own connections."""
-        return partial(self.transfer, factory=factory)
-
     async def close(self) -> None:
         """Ends all transfers, connections and threads."""
         for transfer in [*self._active]:
@@ -115,7 +109,8 @@ class RequestsDownloader:
 
     async def transfer(self, journey: Journey, factory: SessionFactory | None = None) -> Answer:
         """A transfer of a journey. It is sent once, unless an adapter or plug-in of the author
-        sends it more often."""
+        sends it more often. ``factory`` makes its session, which is kept and used again by one
+        thread at a time. Adapters that it mounts are responsible for their own connections."""
         await journey.wait_to_send()
         return await self._send(_Transfer(journey), factory)
 

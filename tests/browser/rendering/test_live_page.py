@@ -277,9 +277,7 @@ def test_a_killed_process_leaves_no_page(program: str, site: Site) -> None:
     """Here its connection ends, as at kill -9."""
 
     async def callback(page: LivePage, response: Any, downloader: Downloader) -> None:
-        assert downloader._browser is not None
-        assert downloader._browser._line is not None
-        downloader._browser._line._writer.transport.abort()
+        downloader._other("browser")._line._writer.transport.abort()
         with pytest.raises(BrowserLost):
             await page.wait_for_timeout(20_000)
 
