@@ -8,9 +8,8 @@ import pytest
 from multidict import CIMultiDict
 
 from crawlframe.charsets import detection
-from crawlframe.charsets.content_type import content_type_of
 from crawlframe.charsets.detection import encoding_of_domain, encoding_of_language
-from crawlframe.charsets.encoding import declared_in, encoding_of
+from crawlframe.charsets.encoding import content_type_of, declared_in, encoding_of
 from crawlframe.charsets.labels import codec_of, encode
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response

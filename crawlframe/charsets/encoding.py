@@ -2,17 +2,33 @@
 declaration in the page; ``detection`` decides where there is none of these.
 
 Only labels of the WHATWG Encoding Standard are accepted. Any other counts as not declared: Python
-has codecs that are not character encodings, take quadratic time, or raise."""
+has codecs that are not character encodings, take quadratic time, or raise.
+
+A Content-Type is read as browsers read it, by the algorithms "extract a MIME type" of the WHATWG
+Fetch standard, and "parse a MIME type" of MIME Sniffing."""
 
 from __future__ import annotations
 
 import codecs
 import re
 from functools import lru_cache
+from typing import NamedTuple
 
-from crawlframe.charsets.content_type import content_type_of
 from crawlframe.charsets.detection import undeclared
 from crawlframe.charsets.labels import codec_of
+
+MAX_CONTENT_TYPE = 4096  # characters that are worth reading
+
+_SPACE = "\t\n\r "
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
+_QUOTED = r'"(?:[^"\\]++|\\.)*+\\?"?'
+# One value of several, which commas separate.
+_VALUE = re.compile(rf'((?:[^",]++|{_QUOTED})*+)(?:,|\Z)', re.S)
+_TYPE = re.compile(rf"[{_SPACE}]*+({_TOKEN}/{_TOKEN})[{_SPACE}]*+(?:;|\Z)")
+_PARAMETER = re.compile(rf"[{_SPACE}]*+([^;=]*+)(?:=(?:({_QUOTED})[^;]*+|([^;]*+)))?(?:;|\Z)", re.S)
+_QUOTABLE = re.compile(r"[\t\x20-\x7e\x80-\xff]*+")
+# Of a value that has no valid type.
+_NEAR_TYPE = re.compile(r"[^\s/;(,]+/[^\s;(,]+")
 
 _MARKS = (  # byte order marks, and the first bytes of an XML declaration in UTF-16 without a mark
     (codecs.BOM_UTF8, "utf-8"),
@@ -25,7 +41,6 @@ _MARKS = (  # byte order marks, and the first bytes of an XML declaration in UTF
 )
 _ANY_MARK = tuple(mark for mark, _ in _MARKS)
 _LOOKED_AT = 1 << 16  # bytes searched for a declaration
-
 # The WHATWG prescan. Each character is matched once: no group backtracks.
 _ATTRIBUTE = (
     rb"""([^\s/>][^\s/>=]*+)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>"'][^\s>]*+))?+)?+"""
@@ -39,6 +54,44 @@ _TO_META = re.compile(
 _META_ATTRIBUTE = re.compile(rb"[\s/]*+(?:(>)|" + _ATTRIBUTE + rb")")
 _IN_CONTENT = re.compile(rb"charset\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s;\"']+))", re.I)
 _XML = re.compile(rb"\s*<\?xml\s[^>]{0,1000}?\bencoding\s*=\s*[\"']\s*([^\"'\s>]+)")
+
+
+class ContentType(NamedTuple):
+    """``essence``: the type without its parameters, in lower case, "" if there is none.
+    ``charset``: the label that it names, None if it names none."""
+
+    essence: str = ""
+    charset: str | None = None
+
+
+@lru_cache(maxsize=256)
+def content_type_of(header: str) -> ContentType:
+    """Reads the values of all headers Content-Type of a response, joined with commas. The last type
+    counts; it has the charset of an equal one before it, if it names none."""
+    found = ContentType()
+    for value in _VALUE.findall(header):
+        named = _TYPE.match(value)
+        if named is None or named[1] == "*/*":
+            continue
+        essence, charset = named[1].lower(), _charset_in(value[named.end() :])
+        if essence == found.essence and charset is None:
+            charset = found.charset
+        found = ContentType(essence, charset)
+    if not found.essence and (near := _NEAR_TYPE.match(header.strip())) and near[0] != "*/*":
+        return ContentType(near[0].lower())
+    return found
+
+
+def _charset_in(parameters: str) -> str | None:
+    for name, quoted, plain in _PARAMETER.findall(parameters):
+        if name.lower() != "charset":
+            continue
+        value = plain.rstrip(_SPACE)
+        if quoted:
+            value = re.sub(r"\\(.)", r"\1", quoted[1:].removesuffix('"'), flags=re.S)
+        if (quoted or value) and _QUOTABLE.fullmatch(value):
+            return str(value)
+    return None
 
 
 def encoding_of(body: bytes, content_type: str | None, kind: str, url: str = "") -> str:

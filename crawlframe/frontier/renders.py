@@ -7,8 +7,7 @@ from collections.abc import Iterable
 
 from crawlframe.frontier.client.partitions import pack
 from crawlframe.frontier.client.rows import StorePart
-from crawlframe.render.knowledge import Knowledge
-from crawlframe.render.template import URLTemplate
+from crawlframe.render.knowledge import Knowledge, URLTemplate
 from crawlframe.render.yielded import Taught
 
 

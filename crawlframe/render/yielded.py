@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from crawlframe.base.stats import RUNNING
-from crawlframe.render.knowledge import Knowledge, Lesson
-from crawlframe.render.template import URLTemplate
+from crawlframe.render.knowledge import Knowledge, Lesson, URLTemplate
 
 
 class Reason(StrEnum):

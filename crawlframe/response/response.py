@@ -12,8 +12,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from crawlframe.base.exact_json import decoded
 from crawlframe.base.urls import join, join_all
-from crawlframe.charsets.content_type import MAX_CONTENT_TYPE, content_type_of
-from crawlframe.charsets.encoding import encoding_of
+from crawlframe.charsets.encoding import MAX_CONTENT_TYPE, content_type_of, encoding_of
 from crawlframe.charsets.labels import encode_query
 from crawlframe.errors import BadRequest, TooComplex, TooDeep
 from crawlframe.markup import parsers, xhtml

@@ -13,8 +13,7 @@ from urllib.parse import quote
 from protego import Protego
 
 from crawlframe.base.urls import normalise, target_of
-from crawlframe.charsets.content_type import MAX_CONTENT_TYPE
-from crawlframe.charsets.encoding import declared_in
+from crawlframe.charsets.encoding import MAX_CONTENT_TYPE, declared_in
 from crawlframe.errors import BadRequest
 from crawlframe.robots.signals import NO_SIGNALS, Signals, merge, read_preferences, read_signals
 

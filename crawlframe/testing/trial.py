@@ -28,8 +28,7 @@ from crawlframe.node.worker.fetch.stages import FetchSources
 from crawlframe.node.worker.run_request import RequestRunner
 from crawlframe.node.worker.task.task_source import TaskSource
 from crawlframe.node.worker.verdict.failures import authors_part
-from crawlframe.render.knowledge import UNKNOWN, Knowledge
-from crawlframe.render.template import URLTemplate
+from crawlframe.render.knowledge import UNKNOWN, Knowledge, URLTemplate
 from crawlframe.request.record import render_of
 from crawlframe.request.request import Admission, Request, end_admission, make_rid, root_admission
 from crawlframe.response.response import Response

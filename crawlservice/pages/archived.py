@@ -18,7 +18,7 @@ from django.db.models import QuerySet
 from crawlframe import __version__
 from crawlframe.errors import ArchiveError, BadRequest, MissingCode, PageDamaged
 from crawlframe.pages.copy import PageCopy, StoredBody
-from crawlframe.pages.packing import digest_of
+from crawlframe.pages.stored import digest_of
 from crawlframe.request.record import read_head
 from crawlframe.run.outcome import Outcome
 from crawlframe.warc import (

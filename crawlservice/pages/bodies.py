@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import TypeVar
 
 from crawlframe.errors import PageDamaged, StoreError
-from crawlframe.pages.packing import digest_of, unpack
+from crawlframe.pages.stored import digest_of, unpack
 from crawlframe.warc import CapturePlace
 from crawlservice.models import PageBody
 from crawlservice.pages.archived import opened

@@ -20,7 +20,7 @@ from crawlframe.base.exact_json import dumps
 from crawlframe.errors import PageDamaged
 from crawlframe.items.encode import clean_text
 from crawlframe.pages.copy import PageCopy, Results
-from crawlframe.pages.packing import Packer, digest_of, unpack
+from crawlframe.pages.stored import Packer, digest_of, unpack
 from crawlframe.response.stored_page import StoredPage
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.run.participant import Participant

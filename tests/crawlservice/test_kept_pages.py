@@ -16,8 +16,7 @@ from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from crawlframe.pages.copy import HeldBytes, PageCopy
-from crawlframe.pages.packing import digest_of
-from crawlframe.pages.stored import response_of
+from crawlframe.pages.stored import digest_of, response_of
 from crawlframe.request.request import Request
 from crawlframe.run.ledger import LedgerAway, LedgerRefused
 from crawlframe.run.outcome import Outcome, Verdict

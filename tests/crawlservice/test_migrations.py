@@ -20,7 +20,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from crawlframe.base.zstd import ZstdCompressor
 from crawlframe.errors import ConfigError, PageDamaged
-from crawlframe.pages.packing import Packer, digest_of
+from crawlframe.pages.stored import Packer, digest_of
 from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.task_settings import overridden
 from crawlservice.connections.database import is_behind

@@ -12,8 +12,7 @@ from django.utils import timezone
 from selectolax.lexbor import LexborHTMLParser
 
 from crawlframe.frontier import Frontier
-from crawlframe.render.knowledge import STREAK, Lesson
-from crawlframe.render.template import URLTemplate
+from crawlframe.render.knowledge import STREAK, Lesson, URLTemplate
 from crawlframe.render.yielded import Taught
 from crawlservice.models import Action, DisabledSpider, Page, Profile, Schedule, Task
 from crawlservice.tasks import spider_runs

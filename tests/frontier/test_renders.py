@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crawlframe.frontier.client.partitions import PartitionedStore
-from crawlframe.render.knowledge import LIFE, STREAK, Knowledge, Lesson
-from crawlframe.render.template import URLTemplate
+from crawlframe.render.knowledge import LIFE, STREAK, Knowledge, Lesson, URLTemplate
 from crawlframe.render.yielded import Taught
 
 PAGE = URLTemplate("parse", "shop.example/product/*")

@@ -30,8 +30,7 @@ from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.commit.participants import participants
 from crawlframe.node.worker.fetch.replay import CacheReplay
 from crawlframe.proxies.proxy import ChosenProxy
-from crawlframe.render.knowledge import UNKNOWN, Knowledge, Lesson
-from crawlframe.render.template import URLTemplate
+from crawlframe.render.knowledge import UNKNOWN, Knowledge, Lesson, URLTemplate
 from crawlframe.render.yielded import Attempt
 from crawlframe.request.record import Hop, with_hops, with_render
 from crawlframe.request.request import Admission, Request, pack_admissions, unpack_admissions

@@ -15,8 +15,7 @@ from crawlframe.frontier.client.records import Claimed
 from crawlframe.node.worker.fetch.rendering import RenderSource
 from crawlframe.recipes.reading import from_data
 from crawlframe.recipes.spider import spider_of
-from crawlframe.render.knowledge import PROBES, STREAK, UNKNOWN, Knowledge, Lesson
-from crawlframe.render.template import URLTemplate
+from crawlframe.render.knowledge import PROBES, STREAK, UNKNOWN, Knowledge, Lesson, URLTemplate
 from crawlframe.request.record import Hop, render_of, with_hops, without_hops
 from crawlframe.request.request import make_rid
 from crawlframe.run.outcome import Outcome, Verdict

@@ -15,8 +15,7 @@ from crawlframe.frontier.client.records import UNSENT, Claimed, Signal
 from crawlframe.node.worker.pages.page_source import Asked, KeptCopy, PageSource
 from crawlframe.node.worker.verdict.signals import NEVER
 from crawlframe.pages.copy import Results
-from crawlframe.pages.packing import digest_of
-from crawlframe.pages.stored import response_of, tags_of
+from crawlframe.pages.stored import digest_of, response_of, tags_of
 from crawlframe.request.request import make_rid
 from crawlframe.response.response import Response
 from crawlframe.response.stored_page import StoredPage

@@ -18,8 +18,7 @@ from crawlframe.node.worker.fetch import rendering
 from crawlframe.node.worker.fetch.rendering import IDLE_SECONDS, StoredRenders
 from crawlframe.node.worker.task import task_source
 from crawlframe.node.worker.task.task_source import StoredTasks
-from crawlframe.render.knowledge import LIFE, STREAK, UNKNOWN, Knowledge
-from crawlframe.render.template import URLTemplate
+from crawlframe.render.knowledge import LIFE, STREAK, UNKNOWN, Knowledge, URLTemplate
 from crawlframe.run.ledger import LedgerAway
 
 PAGE = URLTemplate("parse", "shop.example/*")

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from crawlframe.errors import PageDamaged
-from crawlframe.pages.packing import Packer, digest_of, unpack
+from crawlframe.pages.stored import Packer, digest_of, unpack
 
 MENU = "".join(f'<li class="menu-{n}"><a href="/part/{n}/">Part {n}</a></li>' for n in range(40))
 

@@ -14,8 +14,7 @@ import psutil
 import pytest
 
 from crawlframe.fetch.browser.settings import PROGRAMS
-from crawlframe.render.knowledge import STREAK
-from crawlframe.render.template import URLTemplate
+from crawlframe.render.knowledge import STREAK, URLTemplate
 from crawlservice.tasks.progress.stats import of_tasks
 from tests.conftest import Running
 from tests.process.conftest import Answer, Look, SmallSite, Submit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawlframe.render.template import MAX_CHARS, form_of
+from crawlframe.render.knowledge import MAX_CHARS, form_of
 
 SHOP = "https://shop.example"
 

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from redis import RedisError
 
 from crawlframe.errors import ArgumentError, CrawlframeError
-from crawlframe.render.knowledge import Knowledge
-from crawlframe.render.template import URLTemplate
+from crawlframe.render.knowledge import Knowledge, URLTemplate
 from crawlservice.accounts.journal import record
 from crawlservice.connections import clock
 from crawlservice.connections.frontier import frontier

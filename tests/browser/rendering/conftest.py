@@ -123,13 +123,27 @@ class Host:
         return alive
 
 
-@pytest.fixture(scope="session")
-def host(program: str) -> Iterator[Host]:
+@contextlib.contextmanager
+def running(**settings: Any) -> Iterator[Host]:
+    """A browser host with these settings of its node."""
     # The names of sockets must be short, and pytest's directories are not.
     with tempfile.TemporaryDirectory() as directory:
-        host = Host(Path(directory), browser=program)
+        host = Host(Path(directory), **settings)
         yield host
         assert not host.close()
+
+
+@pytest.fixture(scope="session")
+def host(program: str) -> Iterator[Host]:
+    with running(browser=program) as host:
+        yield host
+
+
+@pytest.fixture(scope="module")
+def single(program: str) -> Iterator[Host]:
+    """A host that renders one page at a time."""
+    with running(browser=program, browser_pages=1) as host:
+        yield host
 
 
 class Browser:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from ipaddress import ip_network
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +21,7 @@ from crawlframe.request.request import Request
 from crawlframe.spider.setting_tables import BrowserSettings
 from crawlframe.spider.settings import SpiderSettings
 
-from .conftest import Browser, Host, Site, html, of_task
+from .conftest import Browser, Host, Site, html, of_task, running
 from .names import HERE, THERE
 
 RESOLVER = "tests.browser.rendering.names:resolve"
@@ -85,19 +83,12 @@ def forbidden() -> Iterator[Forbidden]:
 @pytest.fixture(scope="module")
 def hosts(program: str) -> Iterator[list[Host]]:
     """Two browser hosts: one allows the site only, the other all of loopback."""
-    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as all_:
-        hosts = [
-            Host(
-                Path(place),
-                browser=program,
-                allow_private=tuple(map(ip_network, allow)),
-                resolver=RESOLVER,
-            )
-            for place, allow in ((one, (f"{HERE}/32",)), (all_, ("127.0.0.0/8", "::1/128")))
-        ]
-        yield hosts
-        for host in hosts:
-            assert not host.close()
+    only, loopback = [ip_network(f"{HERE}/32")], [*map(ip_network, ("127.0.0.0/8", "::1/128"))]
+    with (
+        running(browser=program, allow_private=only, resolver=RESOLVER) as strict,
+        running(browser=program, allow_private=loopback, resolver=RESOLVER) as lax,
+    ):
+        yield [strict, lax]
 
 
 # Each sends a request to {} when the page is loaded.

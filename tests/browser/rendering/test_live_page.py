@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -185,7 +184,7 @@ def test_a_response_without_one_says_how_to_have_one(browser: Browser, site: Sit
         asyncio.run(response.page())
 
 
-def test_it_takes_one_of_the_pages_and_gives_it_back(program: str, site: Site) -> None:
+def test_it_takes_one_of_the_pages_and_gives_it_back(single: Host, site: Site) -> None:
     html(site, "/", PAGE)
     html(site, "/other", "<p>other</p>")
 
@@ -201,12 +200,7 @@ def test_it_takes_one_of_the_pages_and_gives_it_back(program: str, site: Site) -
         assert page.is_closed()
         assert (await other).css("p::text").get() == "other"
 
-    with tempfile.TemporaryDirectory() as directory:
-        host = Host(Path(directory), browser=program, browser_pages=1)
-        try:
-            use(Browser(host), site, callback)
-        finally:
-            assert not host.close()
+    use(Browser(single), site, callback)
 
 
 def test_no_other_request_gets_its_tab(browser: Browser, site: Site) -> None:
@@ -273,7 +267,7 @@ async def _crash(browser: Browser) -> None:
         process.kill()
 
 
-def test_a_killed_process_leaves_no_page(program: str, site: Site) -> None:
+def test_a_killed_process_leaves_no_page(single: Host, site: Site) -> None:
     """Here its connection ends, as at kill -9."""
 
     async def callback(page: LivePage, response: Any, downloader: Downloader) -> None:
@@ -281,13 +275,8 @@ def test_a_killed_process_leaves_no_page(program: str, site: Site) -> None:
         with pytest.raises(BrowserLost):
             await page.wait_for_timeout(20_000)
 
-    with tempfile.TemporaryDirectory() as directory:
-        host = Host(Path(directory), browser=program, browser_pages=1)
-        try:
-            use(Browser(host), site, callback)
-            assert Browser(host).fetch(f"{site.url}/").ok  # it would wait for the only page
-        finally:
-            assert not host.close()
+    use(Browser(single), site, callback)
+    assert Browser(single).fetch(f"{site.url}/").ok  # it would wait for the only page
 
 
 def test_a_callback_that_holds_one_gets_no_second(browser: Browser, site: Site) -> None:

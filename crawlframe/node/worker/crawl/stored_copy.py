@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crawlframe.pages.packing import digest_of
-from crawlframe.pages.stored import renewed, tags_of
+from crawlframe.pages.stored import digest_of, renewed, tags_of
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.response.stored_page import StoredPage

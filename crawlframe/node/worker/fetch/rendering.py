@@ -16,9 +16,8 @@ from crawlframe.node.worker.crawl.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.verdict.failures import callback_traceback, is_cancelled
-from crawlframe.render.knowledge import UNKNOWN, Knowledge, Lesson
+from crawlframe.render.knowledge import UNKNOWN, Knowledge, Lesson, URLTemplate, form_of
 from crawlframe.render.required import required_of
-from crawlframe.render.template import URLTemplate, form_of
 from crawlframe.render.yielded import NOTHING, Attempt, Reason, Yielded, lacks, lesson_of, reason_of
 from crawlframe.request.downloader_names import BROWSER
 from crawlframe.request.record import render_of, with_render
