@@ -1,5 +1,5 @@
-"""Condition: a state that opens an alert. Each kind is one module of ``conditions/``, or of an
-installed package (docs/howto/alerts.md)."""
+"""Condition: a state that opens an alert. Each kind is a Condition in a module of ``conditions/``,
+or of an installed package (docs/howto/alerts.md)."""
 
 from __future__ import annotations
 
@@ -124,6 +124,11 @@ class Condition:
     by_web: bool = False
     # Rows without which no subject has it; one query asks for the rows of all conditions.
     rows: Rows | None = None
+
+
+def filled(sentence: _StrPromise) -> Callable[[Facts], str]:
+    """A sentence whose placeholders are names of facts."""
+    return lambda facts: str(sentence).format_map(facts)
 
 
 def first_line(problem: str) -> str:

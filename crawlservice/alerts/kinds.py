@@ -24,7 +24,7 @@ class BadRule(FieldError):
 def conditions() -> dict[str, Condition]:
     """All of them by name, the most urgent first."""
     package = f"{__name__.rpartition('.')[0]}.conditions"
-    found = registry.find(package, "CONDITION", GROUP, Condition)
+    found = registry.find(package, GROUP, Condition)
     order = sorted(found.values(), key=lambda one: (-one.severity, one.urgency, one.name))
     return {one.name: one for one in order}
 

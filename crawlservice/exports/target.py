@@ -155,7 +155,7 @@ class TargetKind:
 def kinds() -> dict[str, TargetKind]:
     """All of them by name."""
     package = f"{__name__.rpartition('.')[0]}.targets"
-    return dict(sorted(registry.find(package, "TARGET", GROUP, TargetKind).items()))
+    return dict(sorted(registry.find(package, GROUP, TargetKind).items()))
 
 
 def place_of(shown: Mapping[str, Any]) -> str:

@@ -20,15 +20,15 @@ class Named(Protocol):
 K = TypeVar("K", bound=Named)
 
 
-def find(package: str, attribute: str, group: str, kind: type[K]) -> dict[str, K]:
-    """The kinds by name: the ``attribute`` of each module of a ``package``, and the entry points of
-    a ``group``. An entry point that cannot be used is left out, and logged as an error: it must
-    not take the others with it."""
+def find(package: str, group: str, kind: type[K]) -> dict[str, K]:
+    """The kinds by name: those in the modules of a ``package``, and the entry points of a
+    ``group``. An entry point that cannot be used is left out, and logged as an error: it must not
+    take the others with it."""
     folder = import_module(package)
     found: dict[str, K] = {}
     for module in pkgutil.iter_modules(folder.__path__):
-        one = getattr(import_module(f"{package}.{module.name}"), attribute)
-        found[one.name] = one
+        values = vars(import_module(f"{package}.{module.name}")).values()
+        found |= {one.name: one for one in values if isinstance(one, kind)}
     for point in sorted(entry_points(group=group), key=lambda point: point.name):
         try:
             one = point.load()

@@ -142,7 +142,7 @@ def test_runs_with_different_arguments_are_alerts_of_their_own(look: Look) -> No
 def test_many_failures_of_one_spider_hide_no_other(
     look: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawlservice.alerts.task_alarms.LOOKED_AT", 3)
+    monkeypatch.setattr("crawlservice.alerts.conditions.tasks.LOOKED_AT", 3)
     first = add_task("first", outcome="failed")
     look()
     for _ in range(4):

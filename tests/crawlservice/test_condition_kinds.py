@@ -1,4 +1,4 @@
-"""Alert conditions are one file each: ours keep the contract, and packages can add some."""
+"""Alert conditions are objects: ours keep the contract, and packages can add some."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from crawlframe.frontier import Frontier
 from crawlservice.alerts import state, wording
 from crawlservice.alerts.chores import AlertMonitor
 from crawlservice.alerts.condition import Alarm, Condition, ServiceView
-from crawlservice.alerts.conditions import host_held, schedule, webhook_fails
+from crawlservice.alerts.conditions.deliveries import WEBHOOK_FAILS
+from crawlservice.alerts.conditions.hosts import HOST_HELD
+from crawlservice.alerts.conditions.schedules import SCHEDULE
 from crawlservice.alerts.kinds import GROUP, check_kinds, conditions
 from crawlservice.connections import clock
 from crawlservice.kinds import registry
@@ -53,7 +55,7 @@ def fail(name: str = "pager", minutes: float = 10, **fields: Any) -> Delivery:
 
 
 class TestWebhookFails(ConditionContract):
-    condition = webhook_fails.CONDITION
+    condition = WEBHOOK_FAILS
 
     def arrange(self) -> ServiceView:
         fail()
@@ -61,7 +63,7 @@ class TestWebhookFails(ConditionContract):
 
 
 class TestHostHeld(ConditionContract):
-    condition = host_held.CONDITION
+    condition = HOST_HELD
 
     def arrange(self) -> ServiceView:
         Host.objects.create(name=f"h{Host.objects.count()}", held_why="blocked")
@@ -69,7 +71,7 @@ class TestHostHeld(ConditionContract):
 
 
 class TestSchedule(ConditionContract):
-    condition = schedule.CONDITION
+    condition = SCHEDULE
 
     def arrange(self) -> ServiceView:
         name = f"s{Schedule.objects.count()}"
@@ -81,18 +83,18 @@ class TestSchedule(ConditionContract):
 
 
 def failing() -> dict[str, Alarm]:
-    return {one.facts["webhook"]: one for one in webhook_fails.find(view())}
+    return {one.facts["webhook"]: one for one in WEBHOOK_FAILS.find(view())}
 
 
 def test_a_webhook_fails_until_something_arrives_there() -> None:
     first = fail()
     found = failing()["pager"]
     assert found.since == first.event.created_at
-    assert webhook_fails.sentence(found.facts) == (
+    assert WEBHOOK_FAILS.sentence(found.facts) == (
         "Webhook pager does not take events: it answered 500"
     )
     place = f"/admin/crawlservice/delivery/?webhook__id__exact={first.webhook_id}"
-    assert webhook_fails.CONDITION.link(found.facts) == place
+    assert WEBHOOK_FAILS.link(found.facts) == place
     fail(next_at=None, problem="given up")
     assert failing()["pager"].facts["problem"] == "given up"  # failed is failed
     fail(problem="", delivered_at=clock.now(), next_at=None)

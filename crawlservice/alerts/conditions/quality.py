@@ -13,8 +13,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.alerts.condition import MAX_SUBJECTS, Alarm, Condition, Facts, ServiceView
-from crawlservice.alerts.task_alarms import name_of
-from crawlservice.alerts.wording import page_of
+from crawlservice.alerts.conditions.tasks import name_of, page_of_task
 from crawlservice.models import Finding as QualityFinding
 from crawlservice.models import Severity
 from crawlservice.quality.deviation import open_findings
@@ -57,13 +56,13 @@ def sentence(facts: Facts) -> str:
     )
 
 
-CONDITION = Condition(
+QUALITY = Condition(
     "quality",
     _("quality of items"),
     Severity.SEVERE,
     find,
     sentence,
-    lambda facts: page_of("task", facts["task"]),
+    page_of_task,
     urgency=50,
     rows=lambda: [QualityFinding.objects.filter(accepted_at=None)],
 )

@@ -1,9 +1,11 @@
-"""Items do not arrive: the target of an export fails, or another database does not take rows."""
+"""Items and events that do not arrive: failing exports, other databases and webhooks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
+from django.db.models import Max, Min
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -15,14 +17,17 @@ from crawlservice.alerts.condition import (
     Facts,
     ServiceView,
     Threshold,
+    filled,
     first_line,
 )
 from crawlservice.alerts.wording import list_of, page_of
 from crawlservice.databases.delivery import databases
-from crawlservice.models import Export, RowDelivery, Severity
+from crawlservice.models import Delivery, Export, RowDelivery, Severity
+
+MAX_AGE = timedelta(days=7)  # after which a delivery that was given up is history
 
 
-def find(view: ServiceView) -> Iterator[Alarm]:
+def _items(view: ServiceView) -> Iterator[Alarm]:
     yield from _exports(view)
     yield from _rows(view)
 
@@ -61,7 +66,7 @@ def _rows(view: ServiceView) -> Iterator[Alarm]:
         yield Alarm("delivery", f"refused:{row.pk}", since, told, task=row.task)
 
 
-def sentence(facts: Facts) -> str:
+def _items_sentence(facts: Facts) -> str:
     if facts.get("refused"):
         text = gettext("The database {database} refuses rows of a page: {problem}")
         return text.format(database=facts["database"], problem=facts["problem"])
@@ -72,7 +77,7 @@ def sentence(facts: Facts) -> str:
     return text.format(export=facts["export"], problem=facts["problem"] or "–")
 
 
-def link(facts: Facts) -> str:
+def _items_link(facts: Facts) -> str:
     if facts.get("refused"):
         return page_of("rowdelivery", facts["refused"])
     if facts.get("database"):
@@ -80,14 +85,45 @@ def link(facts: Facts) -> str:
     return page_of("export", facts["number"])
 
 
-CONDITION = Condition(
+DELIVERY = Condition(
     "delivery",
     _("items not delivered"),
     Severity.SEVERE,
-    find,
-    sentence,
-    link,
+    _items,
+    _items_sentence,
+    _items_link,
     Threshold(1, _("minutes"), 0.1, 10_080),
     urgency=90,
     rows=lambda: [Export.objects.exclude(problem_since=None), RowDelivery.objects.all()],
+)
+
+
+def _webhooks(view: ServiceView) -> Iterator[Alarm]:
+    """Finds webhooks with deliveries that failed, until a later one arrives."""
+    failed = Delivery.objects.filter(delivered_at=None, webhook__enabled=True).exclude(problem="")
+    failed = failed.filter(event__created_at__gt=view.now - MAX_AGE).order_by()
+    ends = failed.values("webhook").annotate(latest=Max("pk"), since=Min("event__created_at"))
+    for row in ends.order_by("webhook")[: MAX_SUBJECTS + 1]:
+        webhook, latest = row["webhook"], row["latest"]
+        minutes = view.minutes_since(row["since"])
+        later = Delivery.objects.filter(webhook=webhook, pk__gt=latest, delivered_at__isnull=False)
+        if minutes < view.floor("webhook_fails") or later.exists():
+            continue
+        last = failed.filter(pk=latest).values_list("webhook__name", "problem").first()
+        if last is None:  # it has just arrived
+            continue
+        facts = {"webhook": last[0], "number": webhook, "problem": first_line(last[1])}
+        yield Alarm("webhook_fails", str(webhook), row["since"], facts, round(minutes, 1))
+
+
+WEBHOOK_FAILS = Condition(
+    "webhook_fails",
+    _("webhook fails"),
+    Severity.WARNING,
+    _webhooks,
+    filled(_("Webhook {webhook} does not take events: {problem}")),
+    lambda facts: list_of("delivery", webhook__id__exact=facts["number"]),
+    Threshold(5, _("minutes"), 0.5, 10_080),
+    urgency=70,
+    rows=lambda: [Delivery.objects.filter(delivered_at=None).exclude(problem="")],
 )
