@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -70,14 +70,10 @@ def _batches(rule: AlertRule, alerts: dict[int, Alert], now: datetime) -> list[B
         alerts.update(Alert.objects.exclude(OPEN).in_bulk([*gone]))
         if not rule.reports_resolved:
             _finish(rule, gone)
-    known = [
-        _known(alert, told.get(pk))
-        for pk, alert in alerts.items()
-        if alert.resolved_at is None or pk in told
-    ]
+    known = [alert for pk, alert in alerts.items() if alert.resolved_at is None or pk in told]
     lately = now - timedelta(minutes=rule.group_minutes)
     last = AlertMessage.objects.filter(rule=rule, created_at__gt=lately).order_by().values("kind")
-    return decide(rule, known, dict(last.values_list("kind", Max("created_at"))), now)
+    return decide(rule, known, told, dict(last.values_list("kind", Max("created_at"))), now)
 
 
 def _write(
@@ -158,41 +154,6 @@ def _forget_disabled() -> None:
         rows.filter(~Q(alert__resolved_at=None)).update(over=True)
 
 
-def _known(alert: Alert, reported_at: datetime | None) -> KnownAlert:
-    return KnownAlert(
-        alert.pk,
-        alert.kind,
-        alert.severity,
-        alert.opened_at,
-        alert.value,
-        alert.spider,
-        alert.host,
-        alert.labels if isinstance(alert.labels, dict) else {},
-        alert.acknowledged_at is not None,
-        alert.silenced_until,
-        alert.resolved_at,
-        reported_at,
-    )
-
-
-@dataclass(frozen=True)
-class KnownAlert:
-    """An alert as a rule knows it. ``reported_at``: when the rule reported it last; None: never."""
-
-    number: int
-    kind: str
-    severity: int
-    opened_at: datetime
-    value: float | None = None
-    spider: str = ""
-    host: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    acknowledged: bool = False
-    silenced_until: datetime | None = None
-    resolved_at: datetime | None = None
-    reported_at: datetime | None = None
-
-
 @dataclass(frozen=True)
 class Batch:
     """One message to be made: the numbers of alerts of one condition."""
@@ -203,7 +164,7 @@ class Batch:
     over: list[int]
 
 
-def wants(rule: AlertRule, alert: KnownAlert) -> bool:
+def wants(rule: AlertRule, alert: Alert) -> bool:
     """Whether the rule is about this alert. A rule that names spiders, hosts or labels wants only
     alerts that concern one of each."""
     if alert.severity < rule.least_severity or (rule.kinds and alert.kind not in rule.kinds):
@@ -230,36 +191,53 @@ def is_quiet(start: time | None, end: time | None, zone: str, now: datetime) -> 
 
 
 def decide(
-    rule: AlertRule, alerts: Iterable[KnownAlert], last: Mapping[str, datetime], now: datetime
+    rule: AlertRule,
+    alerts: Iterable[Alert],
+    reported: Mapping[int, datetime],
+    last: Mapping[str, datetime],
+    now: datetime,
 ) -> list[Batch]:
     """The messages to be made now. ``alerts``: open alerts, and resolved alerts whose end was not
-    reported by the rule. ``last``: by condition, the time of its last message."""
+    reported by the rule. ``reported``: by alert, when the rule reported it last; ``last``: by
+    condition, the time of its last message."""
     quiet = is_quiet(rule.quiet_from, rule.quiet_until, rule.timezone, now)
-    by_kind: defaultdict[str, list[KnownAlert]] = defaultdict(list)
+    by_kind: defaultdict[str, list[Alert]] = defaultdict(list)
     for alert in alerts:
         passes = not quiet or (rule.severe_passes and alert.severity >= Severity.SEVERE)
-        if passes and (alert.reported_at is not None or wants(rule, alert)):
+        if passes and (alert.pk in reported or wants(rule, alert)):
             by_kind[alert.kind].append(alert)
-    found = (_batch(rule, kind, known, last.get(kind), now) for kind, known in by_kind.items())
+    found = (
+        _batch(rule, kind, some, reported, last.get(kind), now) for kind, some in by_kind.items()
+    )
     return [batch for batch in found if batch is not None]
 
 
 def _batch(
-    rule: AlertRule, kind: str, alerts: list[KnownAlert], last: datetime | None, now: datetime
+    rule: AlertRule,
+    kind: str,
+    alerts: list[Alert],
+    reported: Mapping[int, datetime],
+    last: datetime | None,
+    now: datetime,
 ) -> Batch | None:
-    open_ = [
+    waiting = [
         alert
         for alert in alerts
         if alert.resolved_at is None
-        and not alert.acknowledged
+        and alert.acknowledged_at is None
         and (alert.silenced_until is None or alert.silenced_until <= now)
     ]
-    new = [alert for alert in open_ if alert.reported_at is None]
-    again = [alert for alert in open_ if _is_due_again(rule, alert, now)]
+    new = [alert for alert in waiting if alert.pk not in reported]
+    repeat = timedelta(hours=rule.repeat_hours)
+    again = [
+        alert
+        for alert in waiting
+        if alert.pk in reported and repeat and now - reported[alert.pk] >= repeat
+    ]
     over = [
         alert
         for alert in alerts
-        if rule.reports_resolved and alert.resolved_at is not None and alert.reported_at is not None
+        if rule.reports_resolved and alert.resolved_at is not None and alert.pk in reported
     ]
     if not (new or again or over):
         return None
@@ -268,10 +246,4 @@ def _batch(
     first = min([*(a.opened_at for a in new), *(a.resolved_at or now for a in over)], default=None)
     if not again and first is not None and now - first < GATHER_SPAN:
         return None
-    return Batch(kind, *([alert.number for alert in part] for part in (new, again, over)))
-
-
-def _is_due_again(rule: AlertRule, alert: KnownAlert, now: datetime) -> bool:
-    if alert.reported_at is None or not rule.repeat_hours:
-        return False
-    return now - alert.reported_at >= timedelta(hours=rule.repeat_hours)
+    return Batch(kind, *([alert.pk for alert in part] for part in (new, again, over)))

@@ -23,7 +23,7 @@ from django.core.validators import validate_email
 from crawlframe.base.secret import MASK
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
-from crawlservice.alerts.kinds import BadRule
+from crawlservice.alerts.rule_fields import BadRule
 from crawlservice.models import AlertTarget, Severity, Webhook
 from crawlservice.security.sealing import seal, unseal
 from crawlservice.webhooks.address import Address
@@ -140,6 +140,18 @@ def _webhook(node: Settings, message: Outgoing) -> tuple[str, str]:
     }
     problem = send_now(node, WebhookMessage(*message.webhook, name, orjson.dumps(body)))
     return problem, "" if problem else "it accepted it"
+
+
+def new_target(name: str, kind: str, address: str, webhook: Webhook | None = None) -> AlertTarget:
+    """A saved target. Raises BadRule, ConfigError and django.db.Error."""
+    if not name.strip() or len(name) > 100:
+        raise BadRule("give it a name of 1 to 100 characters", "name")
+    if AlertTarget.objects.filter(name=name).exists():
+        raise BadRule(f"there is a target {name} already", "name")
+    target = AlertTarget(name=name)
+    set_address(target, kind, address, webhook)
+    target.save()
+    return target
 
 
 def set_address(target: AlertTarget, kind: str, address: str, webhook: Webhook | None) -> None:

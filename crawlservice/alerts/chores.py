@@ -10,8 +10,7 @@ from typing import Any
 from crawlframe.conf import Settings
 from crawlframe.frontier import Counts, Frontier
 from crawlservice.alerts import announcements, state
-from crawlservice.alerts.condition import RunningTask, ServiceView
-from crawlservice.alerts.kinds import conditions, least
+from crawlservice.alerts.condition import RunningTask, ServiceView, conditions, least
 from crawlservice.alerts.state import find
 from crawlservice.chores.chore import Chore, ChoreContext
 from crawlservice.chores.threads import ChoreThread, Work

@@ -6,17 +6,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from crawlframe.frontier import Counts, Frontier, NodeInfo
 from crawlservice.connections.presence import Rows
+from crawlservice.kinds import registry
 from crawlservice.models import Severity
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise
 
 
+GROUP = "crawlframe.alert_conditions"  # of entry points: NAME = "module:CONDITION"
 MAX_SUBJECTS = 500  # of one condition in a look
 MAX_LINE = 300  # characters of a problem
 HYSTERESIS = 0.95  # part of its threshold below which a value must fall for its alert to be over
@@ -134,3 +136,23 @@ def filled(sentence: _StrPromise) -> Callable[[Facts], str]:
 def first_line(problem: str) -> str:
     """A problem, as long as a sentence may quote it."""
     return problem.partition("\n")[0][:MAX_LINE]
+
+
+@cache
+def conditions() -> dict[str, Condition]:
+    """All of them by name, the most urgent first."""
+    package = f"{__name__.rpartition('.')[0]}.conditions"
+    found = registry.find(package, GROUP, Condition)
+    order = sorted(found.values(), key=lambda one: (-one.severity, one.urgency, one.name))
+    return {one.name: one for one in order}
+
+
+def least(rules: Iterable[Any]) -> dict[str, float]:
+    """The value from which each condition counts for anybody: the usual one, or the least of
+    ``rules``, which are thresholds of rules by condition."""
+    found = {name: one.threshold.usual for name, one in conditions().items() if one.threshold}
+    for thresholds in rules:
+        for name, value in thresholds.items() if isinstance(thresholds, Mapping) else ():
+            if name in found and isinstance(value, int | float):
+                found[name] = min(found[name], float(value))
+    return found

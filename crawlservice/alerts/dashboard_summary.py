@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import Q
 
 from crawlservice.alerts import state, wording
-from crawlservice.alerts.kinds import conditions
+from crawlservice.alerts.condition import conditions
 from crawlservice.connections import clock
 from crawlservice.models import OPEN, Alert, Schedule, Severity
 from crawlservice.monitoring.ttl_cache import ttl_cache

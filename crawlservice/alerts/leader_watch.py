@@ -12,8 +12,7 @@ from django.db import Error as DatabaseError
 from django.db import connection
 
 from crawlservice.alerts import announcements, state
-from crawlservice.alerts.condition import Alarm, ServiceView
-from crawlservice.alerts.kinds import least
+from crawlservice.alerts.condition import Alarm, ServiceView, least
 from crawlservice.alerts.outbox import AlertSender
 from crawlservice.alerts.state import find
 from crawlservice.chores.threads import ChoreThread

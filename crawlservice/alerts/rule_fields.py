@@ -1,22 +1,28 @@
-"""RuleFields: the fields of a rule and of a target, checked for forms, the API and the command."""
+"""RuleFields: the fields of a rule, checked for forms, the API and the command."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import time
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.db import transaction
 
-from crawlframe.errors import ArgumentError
-from crawlservice.alerts.channels import set_address
-from crawlservice.alerts.kinds import BadRule, check_kinds, check_thresholds
-from crawlservice.models import HOST, SPIDER, AlertRule, AlertTarget, Webhook
+from crawlframe.errors import ArgumentError, FieldError
+from crawlservice.alerts.condition import conditions
+from crawlservice.models import HOST, SPIDER, AlertRule, AlertTarget
 from crawlservice.tasks.labels import parse
 
 NAMES = 200  # spiders, hosts or labels of one rule
 DEFAULT = "everything"  # the name of the default rule
+
+
+class BadRule(FieldError):
+    """A rule or a target that cannot be used. ``field``: where the mistake is."""
+
+    def __init__(self, message: str, field: str) -> None:
+        super().__init__(field, message)
 
 
 def checked(fields: dict[str, Any]) -> dict[str, Any]:
@@ -32,6 +38,35 @@ def checked(fields: dict[str, Any]) -> dict[str, Any]:
     if "timezone" in found:
         check_zone(found["timezone"])
     check_quiet(found.get("quiet_from"), found.get("quiet_until"))
+    return found
+
+
+def check_thresholds(thresholds: Mapping[str, Any]) -> dict[str, float]:
+    """Returns them as numbers. Raises BadRule."""
+    found: dict[str, float] = {}
+    for name, value in thresholds.items():
+        threshold = conditions()[name].threshold if name in conditions() else None
+        if threshold is None:
+            able = ", ".join(one.name for one in conditions().values() if one.threshold)
+            raise BadRule(f"{name} has no threshold; these have: {able}", "thresholds")
+        low, high = threshold.least, threshold.most
+        wrong = isinstance(value, bool) or not isinstance(value, int | float)
+        if wrong or not low <= value <= high:
+            raise BadRule(
+                f"the threshold of {name} must be a number from {low:g} to {high:g} "
+                f"({threshold.unit})",
+                "thresholds",
+            )
+        found[name] = float(value)
+    return found
+
+
+def check_kinds(names: Iterable[str]) -> list[str]:
+    """Returns them, each once. Raises BadRule."""
+    found, known = [*dict.fromkeys(names)], conditions()
+    for name in found:
+        if name not in known:
+            raise BadRule(f"there is no condition {name}; there are {', '.join(known)}", "kinds")
     return found
 
 
@@ -74,15 +109,3 @@ def make_default(targets: Iterable[AlertTarget]) -> AlertRule:
     rule, _ = AlertRule.objects.get_or_create(name=DEFAULT)
     rule.targets.add(*targets)
     return rule
-
-
-def new_target(name: str, kind: str, address: str, webhook: Webhook | None = None) -> AlertTarget:
-    """A saved target. Raises BadRule, ConfigError and django.db.Error."""
-    if not name.strip() or len(name) > 100:
-        raise BadRule("give it a name of 1 to 100 characters", "name")
-    if AlertTarget.objects.filter(name=name).exists():
-        raise BadRule(f"there is a target {name} already", "name")
-    target = AlertTarget(name=name)
-    set_address(target, kind, address, webhook)
-    target.save()
-    return target

@@ -23,7 +23,7 @@ from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError, PrivateAddress
 from crawlframe.fetch.names.address_guard import AddressGuard
 from crawlframe.fetch.requests.checked_adapter import CheckedAdapter
-from crawlservice.alerts.kinds import BadRule
+from crawlservice.alerts.rule_fields import BadRule
 from crawlservice.models import Severity
 from crawlservice.security.masking import scrubbed
 

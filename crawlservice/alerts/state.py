@@ -15,8 +15,7 @@ from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import record as journal
-from crawlservice.alerts.condition import MAX_SUBJECTS, Alarm, ServiceView, Unknown
-from crawlservice.alerts.kinds import conditions
+from crawlservice.alerts.condition import MAX_SUBJECTS, Alarm, ServiceView, Unknown, conditions
 from crawlservice.connections.contained import contained
 from crawlservice.models import HOST, OPEN, SPIDER, Alert, Installation, Label
 from crawlservice.models.alert import SUBJECT

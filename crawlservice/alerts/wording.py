@@ -12,8 +12,7 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.utils import translation
 
-from crawlservice.alerts.condition import MAX_LINE, Facts
-from crawlservice.alerts.kinds import conditions
+from crawlservice.alerts.condition import MAX_LINE, Facts, conditions
 from crawlservice.models import Alert, Severity
 
 MAX_ALERTS = 8  # alerts listed in one message

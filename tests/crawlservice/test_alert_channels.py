@@ -23,8 +23,8 @@ from crawlframe.base.secret import MASK
 from crawlframe.fetch.requests.checked_adapter import CheckedAdapter
 from crawlservice.alerts import channels, services
 from crawlservice.alerts.channels import address_of, set_address
-from crawlservice.alerts.kinds import BadRule
 from crawlservice.alerts.outbox import test as send_test
+from crawlservice.alerts.rule_fields import BadRule
 from crawlservice.models import AlertMessage, AlertTarget, Severity, Webhook
 from crawlservice.security.masking import scrubbed
 from crawlservice.webhooks.deliveries import give_secret

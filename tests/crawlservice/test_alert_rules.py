@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 import pytest
 
-from crawlservice.alerts.announcements import (
-    GATHER_SPAN,
-    Batch,
-    KnownAlert,
-    decide,
-    is_quiet,
-    wants,
-)
-from crawlservice.alerts.kinds import BadRule, check_kinds, check_thresholds, conditions, least
-from crawlservice.models import AlertRule, Severity
+from crawlservice.alerts import announcements
+from crawlservice.alerts.announcements import GATHER_SPAN, Batch, is_quiet, wants
+from crawlservice.alerts.condition import conditions, least
+from crawlservice.alerts.rule_fields import BadRule, check_kinds, check_thresholds
+from crawlservice.models import Alert, AlertRule, Severity
 
 NOW = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(hours=1)
 
 
-def known(number: int = 1, **fields: Any) -> KnownAlert:
+def known(number: int = 1, **fields: Any) -> Alert:
     usual: dict[str, Any] = {
         "kind": "task_failed",
         "severity": Severity.SEVERE,
         "opened_at": LONG_AGO,
     }
-    return KnownAlert(number, **(usual | fields))
+    return Alert(pk=number, **(usual | fields))
+
+
+def decide(
+    rule: AlertRule,
+    alerts: list[Alert],
+    now: datetime = NOW,
+    reported: dict[int, datetime] | None = None,
+    last: dict[str, datetime] | None = None,
+) -> list[Batch]:
+    return announcements.decide(rule, alerts, reported or {}, last or {}, now)
 
 
 def rule(**fields: Any) -> AlertRule:
@@ -42,50 +46,56 @@ def told(*batches: Batch) -> list[Batch]:
 
 def test_what_happens_together_is_one_message_for_each_condition() -> None:
     alerts = [known(1), known(2), known(3, kind="host_held", severity=Severity.WARNING)]
-    assert decide(rule(), alerts, {}, NOW) == told(
+    assert decide(rule(), alerts) == told(
         Batch("task_failed", [1, 2], [], []), Batch("host_held", [3], [], [])
     )
 
 
 def test_the_first_waits_a_moment_for_others() -> None:
     new = known(opened_at=NOW - GATHER_SPAN / 2)
-    assert decide(rule(), [new], {}, NOW) == []
-    assert decide(rule(), [new], {}, NOW + GATHER_SPAN) != []
+    assert decide(rule(), [new]) == []
+    assert decide(rule(), [new], NOW + GATHER_SPAN) != []
 
 
 def test_further_ones_of_the_kind_wait_until_the_group_is_over() -> None:
     last = {"task_failed": NOW - timedelta(minutes=4)}
-    alerts = [known(1, reported_at=NOW - timedelta(minutes=4)), known(2), known(3)]
-    assert decide(rule(), alerts, last, NOW) == []
+    reported = {1: NOW - timedelta(minutes=4)}
+    alerts = [known(1), known(2), known(3)]
+    assert decide(rule(), alerts, NOW, reported, last) == []
     later = NOW + timedelta(minutes=1)
-    assert decide(rule(), alerts, last, later) == told(Batch("task_failed", [2, 3], [], []))
+    assert decide(rule(), alerts, later, reported, last) == told(
+        Batch("task_failed", [2, 3], [], [])
+    )
     other = [known(4, kind="silent")]
-    assert decide(rule(), other, last, NOW) == told(Batch("silent", [4], [], []))
+    assert decide(rule(), other, last=last) == told(Batch("silent", [4], [], []))
 
 
 def test_it_is_told_once_and_repeated_after_hours_until_somebody_acknowledges() -> None:
-    alert = known(reported_at=NOW)
-    assert decide(rule(), [alert], {}, NOW + timedelta(hours=23)) == []
+    alert, reported = known(), {1: NOW}
+    assert decide(rule(), [alert], NOW + timedelta(hours=23), reported) == []
     later = NOW + timedelta(hours=24)
-    assert decide(rule(), [alert], {}, later) == told(Batch("task_failed", [], [1], []))
-    assert decide(rule(repeat_hours=0), [alert], {}, later) == []
-    assert decide(rule(), [replace(alert, acknowledged=True)], {}, later) == []
+    again = told(Batch("task_failed", [], [1], []))
+    assert decide(rule(), [alert], later, reported) == again
+    assert decide(rule(repeat_hours=0), [alert], later, reported) == []
+    alert.acknowledged_at = NOW
+    assert decide(rule(), [alert], later, reported) == []
 
 
 def test_what_is_acknowledged_or_silenced_before_it_was_told_is_not_told() -> None:
-    assert decide(rule(), [known(acknowledged=True)], {}, NOW) == []
+    assert decide(rule(), [known(acknowledged_at=NOW)]) == []
     silenced = known(silenced_until=NOW + timedelta(hours=1))
-    assert decide(rule(), [silenced], {}, NOW) == []
-    assert decide(rule(), [silenced], {}, NOW + timedelta(hours=1)) != []
+    assert decide(rule(), [silenced]) == []
+    assert decide(rule(), [silenced], NOW + timedelta(hours=1)) != []
 
 
 def test_the_end_is_reported_to_recipients_of_the_start() -> None:
-    over = known(reported_at=LONG_AGO, resolved_at=NOW - timedelta(minutes=1))
-    assert decide(rule(), [over], {}, NOW) == told(Batch("task_failed", [], [], [1]))
-    assert decide(rule(reports_resolved=False), [over], {}, NOW) == []
-    assert decide(rule(), [replace(over, reported_at=None)], {}, NOW) == []
+    over, reported = known(resolved_at=NOW - timedelta(minutes=1)), {1: LONG_AGO}
+    end = told(Batch("task_failed", [], [], [1]))
+    assert decide(rule(), [over], NOW, reported) == end
+    assert decide(rule(reports_resolved=False), [over], NOW, reported) == []
+    assert decide(rule(), [over]) == []
     # Also if the rule would not tell of it now: its threshold was raised meanwhile.
-    assert decide(rule(kinds=["silent"]), [over], {}, NOW) != []
+    assert decide(rule(kinds=["silent"]), [over], NOW, reported) == end
 
 
 @pytest.mark.parametrize(
@@ -126,16 +136,16 @@ def test_in_quiet_hours_only_severe_ones_pass() -> None:
     quiet = {"quiet_from": time(11), "quiet_until": time(13)}
     severe, warning = known(1), known(2, kind="host_held", severity=Severity.WARNING)
     alerts = [severe, warning]
-    assert decide(rule(**quiet), alerts, {}, NOW) == told(Batch("task_failed", [1], [], []))
-    assert decide(rule(**quiet, severe_passes=False), alerts, {}, NOW) == []
-    afterwards = decide(rule(**quiet), [warning], {}, NOW + timedelta(hours=1))
+    assert decide(rule(**quiet), alerts) == told(Batch("task_failed", [1], [], []))
+    assert decide(rule(**quiet, severe_passes=False), alerts) == []
+    afterwards = decide(rule(**quiet), [warning], NOW + timedelta(hours=1))
     assert afterwards == told(Batch("host_held", [2], [], []))
 
 
 def test_what_came_and_went_in_quiet_hours_is_not_told_afterwards() -> None:
     quiet = {"quiet_from": time(11), "quiet_until": time(13), "severe_passes": False}
     gone = known(resolved_at=NOW)
-    assert decide(rule(**quiet), [gone], {}, NOW + timedelta(hours=2)) == []
+    assert decide(rule(**quiet), [gone], NOW + timedelta(hours=2)) == []
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from django.utils.translation import gettext_lazy as _
 from crawlframe.frontier import Frontier
 from crawlservice.alerts import state, wording
 from crawlservice.alerts.chores import AlertMonitor
-from crawlservice.alerts.condition import Alarm, Condition, ServiceView
+from crawlservice.alerts.condition import GROUP, Alarm, Condition, ServiceView, conditions
 from crawlservice.alerts.conditions.deliveries import WEBHOOK_FAILS
 from crawlservice.alerts.conditions.hosts import HOST_HELD
 from crawlservice.alerts.conditions.schedules import SCHEDULE
-from crawlservice.alerts.kinds import GROUP, check_kinds, conditions
+from crawlservice.alerts.rule_fields import check_kinds
 from crawlservice.connections import clock
 from crawlservice.kinds import registry
 from crawlservice.ledger.recovery import renew

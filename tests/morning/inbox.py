@@ -62,7 +62,7 @@ class Inbox:
     def subscribe(self, silent: float) -> None:
         """Makes both targets and a rule that reports everything to them. ``silent``: minutes
         without progress from which a task counts as silent."""
-        from crawlservice.alerts.rule_fields import new_target
+        from crawlservice.alerts.channels import new_target
 
         hook = Webhook(name="team", url=self._hook.url)
         give_secret(hook)

@@ -19,7 +19,7 @@ from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.created import filter_by
 from crawlservice.admin.parts.own_page import OwnPage, RowPage
 from crawlservice.alerts import dashboard_summary, state, wording
-from crawlservice.alerts.kinds import conditions
+from crawlservice.alerts.condition import conditions
 from crawlservice.connections import clock
 from crawlservice.display import badge, moment
 from crawlservice.models import OPEN, Alert, Severity

@@ -15,7 +15,7 @@ from crawlservice.accounts.journal import by
 from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.parts.whole_page import whole_page
 from crawlservice.alerts import dashboard_summary, state, wording
-from crawlservice.alerts.kinds import conditions
+from crawlservice.alerts.condition import conditions
 from crawlservice.connections import clock
 from crawlservice.models import OPEN, Action, Alert, AlertMessage, Severity
 

@@ -25,7 +25,8 @@ from crawlservice.admin.parts.columns import Owner
 from crawlservice.admin.parts.own_page import Journaled
 from crawlservice.admin.parts.setting_fields import SpidersWidget
 from crawlservice.alerts import rule_fields, wording
-from crawlservice.alerts.kinds import BadRule, conditions
+from crawlservice.alerts.condition import conditions
+from crawlservice.alerts.rule_fields import BadRule
 from crawlservice.models import AlertRule, AlertTarget, Severity
 
 PREFIX = "threshold-"

@@ -21,8 +21,8 @@ from crawlservice.admin.parts.columns import Owner, column
 from crawlservice.admin.parts.outbox_rows import OutboxRows, filter_of
 from crawlservice.admin.parts.own_page import Journaled
 from crawlservice.alerts.channels import set_address
-from crawlservice.alerts.kinds import BadRule
 from crawlservice.alerts.outbox import OUTBOX, send_again
+from crawlservice.alerts.rule_fields import BadRule
 from crawlservice.display import laid_out, moment, page_link
 from crawlservice.models import AlertMessage, AlertTarget
 

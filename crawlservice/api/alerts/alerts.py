@@ -12,9 +12,9 @@ from ninja import Body, Query, Router, Status
 from pydantic import BaseModel, Field
 
 from crawlframe.errors import ConfigError
-from crawlservice.alerts import dashboard_summary, outbox, rule_fields, state
-from crawlservice.alerts.kinds import BadRule
+from crawlservice.alerts import channels, dashboard_summary, outbox, rule_fields, state
 from crawlservice.alerts.outbox import OUTBOX, send_again
+from crawlservice.alerts.rule_fields import BadRule
 from crawlservice.alerts.state import LONGEST_SILENCE, UnknownAlert
 from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import READING, WRITING, ApiError
@@ -327,7 +327,7 @@ def create_target(request: ApiRequest, body: Annotated[TargetIn, Body()]) -> Sta
         if webhook is None:
             raise ApiError(422, "invalid", f"there is no webhook {body.webhook}", "webhook")
     try:
-        row = rule_fields.new_target(body.name, body.kind, body.address, webhook)
+        row = channels.new_target(body.name, body.kind, body.address, webhook)
     except ConfigError as error:  # packages are missing
         raise ApiError(422, "invalid", str(error), "address") from None
     request.auth.record("add_alerttarget", name=row.name, id=row.pk)

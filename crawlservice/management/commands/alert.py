@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 
 from crawlframe.base.program import command
 from crawlservice.accounts.journal import record
-from crawlservice.alerts import rule_fields, state, wording
+from crawlservice.alerts import channels, rule_fields, state, wording
 from crawlservice.cli.command import JsonCommand, ServiceCommand, add_dry_run
 from crawlservice.cli.listing import Listing, attributes
 from crawlservice.cli.noun import Noun
@@ -81,7 +81,7 @@ class MakeTarget(ServiceCommand):
             webhook = Webhook.objects.filter(name=options["webhook"]).first()
             if webhook is None:
                 raise CommandError(f"there is no webhook {options['webhook']}")
-        target = rule_fields.new_target(options["name"], kind, address, webhook)
+        target = channels.new_target(options["name"], kind, address, webhook)
         record("add_alerttarget", name=target.name, id=target.pk, **WHO)
         told = f"{target.name}: {target.shown}; to test it: {command(f'alert test {target.name}')}"
         self.done(told, None, by_hand="delete it in the admin, under Alerts, Alert targets")
