@@ -24,8 +24,7 @@ from crawlservice.tasks.progress.layers import in_words, waits_for_hand
 from crawlservice.tasks.progress.layers import of_task as layers_of
 from crawlservice.tasks.progress.progress import Progress, read, yielded
 from crawlservice.tasks.progress.stats import of_task as stats_of
-from crawlservice.tasks.progress.summary import causes_of, parked_of
-from crawlservice.tasks.results.versions import pages_by_version
+from crawlservice.tasks.progress.summary import causes_of, pages_by_version, parked_of
 from crawlservice.tasks.stored_limits import limits_as_written, obeys_robots
 
 CAUSES = 10  # of errors

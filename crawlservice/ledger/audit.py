@@ -14,7 +14,6 @@ from django.db.models import Count, F, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce
 
 from crawlframe.frontier import Frontier
-from crawlframe.run.outcome import CANCELLED, EXCLUDED
 from crawlservice.ledger import starts
 from crawlservice.ledger.recovery import newest
 from crawlservice.ledger.rows import landed
@@ -161,19 +160,10 @@ def _ends(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
 
 
 def _counters(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
-    error = Q(state=Page.State.ERROR)
+    counts = {"na": Count("pk"), **Page.counts()}
     pages = Page.objects.filter(task__in=tasks).order_by().values("task_id")
-    counted = pages.annotate(
-        na=Count("pk"),
-        nf=Count("pk", filter=Q(state=Page.State.DONE)),
-        ne=Count("pk", filter=error),
-        cancelled=Count("pk", filter=error & Q(reason=CANCELLED)),
-        excluded=Count("pk", filter=error & Q(reason__in=EXCLUDED)),
-    )
-    names = ("na", "nf", "ne", "cancelled", "excluded")
-    rows = counted.values_list("task_id", *names)
-    found = {task: dict(zip(names, numbers, strict=True)) for task, *numbers in rows}
-    none = dict.fromkeys(names, 0)
+    found = {row.pop("task_id"): row for row in pages.annotate(**counts)}
+    none = dict.fromkeys(counts, 0)
     items = Item.objects.filter(task__in=tasks).order_by().values_list("task_id")
     of_items = dict(items.annotate(n=Count("pk")))
     for pk, task in tasks.items():

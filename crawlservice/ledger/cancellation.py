@@ -14,14 +14,14 @@ from itertools import chain
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models import Count, F, QuerySet, Sum
 from django.db.models.functions import Now
 
 from crawlframe.errors import BadRequest
 from crawlframe.proxies.place import host_in
 from crawlframe.request.record import read_head
 from crawlframe.request.request import Admission, unpack_admissions
-from crawlframe.run.outcome import CANCELLED, EXCLUDED, Outcome, Verdict
+from crawlframe.run.outcome import CANCELLED, Outcome, Verdict
 from crawlservice.connections.contained import contained
 from crawlservice.ledger import starts
 from crawlservice.ledger.ending import end_event
@@ -174,19 +174,8 @@ def _end(task: Task, lists: int | None = None) -> None:
     leading = _leading_rows().filter(task=task), StartPart.objects.filter(task=task)
     if lists is not None and lists != sum(rows.count() for rows in leading):
         return
-    error = Q(state=Page.State.ERROR)
-    numbers = (
-        Page.objects.filter(task=task)
-        .order_by()
-        .aggregate(
-            na=Count("pk"),
-            nf=Count("pk", filter=Q(state=Page.State.DONE)),
-            ne=Count("pk", filter=error),
-            cancelled=Count("pk", filter=error & Q(reason=CANCELLED)),
-            excluded=Count("pk", filter=error & Q(reason__in=EXCLUDED)),
-            items=Sum("items", default=0),
-        )
-    )
+    rows = Page.objects.filter(task=task).order_by()
+    numbers = rows.aggregate(na=Count("pk"), **Page.counts(), items=Sum("items", default=0))
     Task.objects.filter(pk=task.pk).update(**numbers, unwritten=None)
     end_event(ended, ended.outcome, ended.reason).save()
     log.info(

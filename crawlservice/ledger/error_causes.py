@@ -17,7 +17,7 @@ from crawlframe.run.outcome import NO_ERRORS, Outcome, Verdict
 from crawlframe.run.participant import Participant
 from crawlservice.models import VERSION, ErrorGroup, Task
 from crawlservice.models.error import EXCEPTION, PLACE, REASON
-from crawlservice.tasks.results.error_text import FRAME, own_frame
+from crawlservice.tasks.results.error_groups import FRAME, own_frame
 
 # The last line of a traceback that is not indented and starts with a name: its type.
 RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)

@@ -110,6 +110,18 @@ class Page(models.Model):
     def __str__(self) -> str:
         return self.url
 
+    @classmethod
+    def counts(cls) -> dict[str, models.Count]:
+        """Aggregates: requests that are done, that ended in error, and of the latter those that
+        were cancelled or excluded."""
+        error = models.Q(state=cls.State.ERROR)
+        return {
+            "nf": models.Count("pk", filter=models.Q(state=cls.State.DONE)),
+            "ne": models.Count("pk", filter=error),
+            "cancelled": models.Count("pk", filter=error & models.Q(reason=CANCELLED)),
+            "excluded": models.Count("pk", filter=error & models.Q(reason__in=EXCLUDED)),
+        }
+
     @property
     def is_cancelled(self) -> bool:
         return self.state == self.State.ERROR and self.reason == CANCELLED

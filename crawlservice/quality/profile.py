@@ -11,6 +11,7 @@ import msgspec
 
 from crawlservice.quality.sketch import KEPT_UNIQUE, Distinct, Frequent, LogHistogram, hash_of
 from crawlservice.quality.texts import count_letters, is_broken, words_of
+from crawlservice.tasks.results.column_types import type_of
 
 FIELDS = 60  # of a run; further ones are not looked at
 NAMES = 40  # statuses, sections and versions, each
@@ -168,17 +169,8 @@ def section_of(url: str) -> str:
 
 
 def _kind(value: Any) -> str:
-    match value:
-        case bool():
-            return "boolean"
-        case int() | float():
-            return "number"
-        case str():
-            return "text"
-        case list():
-            return "list"
-        case _:
-            return "object"
+    kind = type_of(value)
+    return "number" if kind == "integer" else kind
 
 
 def _count(counts: dict[str, int], name: str, count: int = 1) -> None:

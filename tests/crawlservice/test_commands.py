@@ -131,7 +131,7 @@ def test_task_names_the_code_that_made_its_pages(
     assert "pages by code  2f00c0ffee00 (2), 1f00c0ffee00 (1) " in run(
         "task", "show", ended_task.pk
     )
-    monkeypatch.setattr("crawlservice.tasks.results.versions.MAX_ROWS", 2)
+    monkeypatch.setattr("crawlservice.tasks.progress.summary.MAX_ROWS", 2)
     assert "2f00c0ffee00 (2) of the latest 2 pages " in run("task", "show", ended_task.pk)
 
 

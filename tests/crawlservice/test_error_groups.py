@@ -19,7 +19,7 @@ from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import ErrorGroup, Page, Task
 from crawlservice.steward import pruning
 from crawlservice.tasks.results import error_groups
-from crawlservice.tasks.results.error_text import ErrorText
+from crawlservice.tasks.results.error_groups import ErrorText
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.web import log_in_as, rows
 

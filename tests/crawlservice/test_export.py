@@ -16,8 +16,14 @@ import pytest
 
 from crawlservice.models import Page, Task
 from crawlservice.tasks.results import export as exporting
-from crawlservice.tasks.results.export import CHUNK, ExportError, check_target, export, stream
-from crawlservice.tasks.results.parquet import ParquetMissing
+from crawlservice.tasks.results.export import (
+    CHUNK,
+    ExportError,
+    ParquetMissing,
+    check_target,
+    export,
+    stream,
+)
 
 ITEMS: list[Any] = [
     {"url": "http://a/", "price": -5, "title": 'Häuser\n„zwei“, "drei"'},

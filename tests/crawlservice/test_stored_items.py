@@ -16,9 +16,8 @@ from crawlframe.run.outcome import Outcome
 from crawlservice.exports.source import parts
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Export, Item, Task
-from crawlservice.tasks.results.export import export
+from crawlservice.tasks.results.export import check_installed, export
 from crawlservice.tasks.results.item_table import latest
-from crawlservice.tasks.results.parquet import check_installed
 
 pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
 

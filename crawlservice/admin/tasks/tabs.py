@@ -24,9 +24,8 @@ from crawlservice.pages.export import NAMES
 from crawlservice.tasks.labels import of_task as labels_of
 from crawlservice.tasks.progress import log
 from crawlservice.tasks.progress.stats import of_task as stats_of
-from crawlservice.tasks.progress.summary import MAX_ROWS, causes_of, statuses_of
+from crawlservice.tasks.progress.summary import MAX_ROWS, causes_of, pages_by_version, statuses_of
 from crawlservice.tasks.results.task_rows import of_task
-from crawlservice.tasks.results.versions import pages_by_version
 
 ROWS = 50  # pages, and actions
 LINES = 100  # of the log

@@ -3,7 +3,7 @@ object that says so itself, so that they stay hidden when the schema is gone or 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -25,29 +25,33 @@ def wrapped(schema: Schema, values: dict[str, Any]) -> dict[str, Any]:
 
 def unwrapped(value: Any) -> Any:
     """The same with the texts themselves, to be checked."""
-    if isinstance(value, Secret):
-        return value.reveal()
-    if isinstance(value, dict):
-        return {key: unwrapped(part) for key, part in value.items()}
-    return [unwrapped(part) for part in value] if isinstance(value, list) else value
+    return _changed(value, lambda one: one.reveal() if isinstance(one, Secret) else one)
 
 
 def sealed(value: Any) -> Any:
     """The same as it is stored."""
-    if isinstance(value, Secret):
-        return {SEALED: seal(value.reveal())}
-    if isinstance(value, dict):
-        return {key: sealed(part) for key, part in value.items()}
-    return [sealed(part) for part in value] if isinstance(value, list) else value
+    return _changed(
+        value, lambda one: {SEALED: seal(one.reveal())} if isinstance(one, Secret) else one
+    )
 
 
 def revealed(value: Any) -> Any:
     """A stored value, with a Secret for each sealed text. Raises SealError."""
-    if is_sealed(value):
-        return Secret(unseal(value[SEALED]))
+    return _changed(value, lambda one: Secret(unseal(one[SEALED])) if is_sealed(one) else one)
+
+
+def resealed(value: Any) -> Any:
+    """A stored value, encrypted with the current key. Raises SealError."""
+    return _changed(value, lambda one: {SEALED: reseal(one[SEALED])} if is_sealed(one) else one)
+
+
+def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A value with ``change`` applied to its parts."""
+    if (new := change(value)) is not value:
+        return new
     if isinstance(value, dict):
-        return {key: revealed(part) for key, part in value.items()}
-    return [revealed(part) for part in value] if isinstance(value, list) else value
+        return {key: _changed(part, change) for key, part in value.items()}
+    return [_changed(part, change) for part in value] if isinstance(value, list) else value
 
 
 def readable(stored: dict[str, Any]) -> dict[str, Any]:
@@ -68,15 +72,6 @@ def restored(given: Any, before: Any) -> Any:
     if isinstance(given, list) and isinstance(before, list):
         return [*map(restored, given, before), *given[len(before) :]]
     return given
-
-
-def resealed(value: Any) -> Any:
-    """A stored value, encrypted with the current key. Raises SealError."""
-    if is_sealed(value):
-        return {SEALED: reseal(value[SEALED])}
-    if isinstance(value, dict):
-        return {key: resealed(part) for key, part in value.items()}
-    return [resealed(part) for part in value] if isinstance(value, list) else value
 
 
 def has_secrets(value: Any) -> bool:

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from django.db.models import Count, Min, Q, QuerySet, Sum
+from django.db.models import Min, QuerySet, Sum
 
 from crawlframe.frontier import Counts
-from crawlframe.run.outcome import CANCELLED, EXCLUDED
 from crawlservice.models import Page, Task, TaskLayer
 from crawlservice.tasks.progress.progress import Progress
 
@@ -63,25 +62,14 @@ def begin_again(task: Task, first: int | None) -> None:
         return
     Task.objects.filter(pk=task.pk).update(layer=min(task.layer, first))
     pages = Page.objects.filter(task=task).order_by().values("depth")
-    error = Q(state=Page.State.ERROR)
     before = TaskLayer.objects.filter(task=task, number__lt=first)
     ended = dict(before.values_list("number", "ended_at"))
     TaskLayer.objects.filter(task=task).delete()
-    rows = pages.annotate(
-        nf=Count("pk", filter=~error),
-        ne=Count("pk", filter=error),
-        cancelled=Count("pk", filter=error & Q(reason=CANCELLED)),
-        excluded=Count("pk", filter=error & Q(reason__in=EXCLUDED)),
-        items=Sum("items"),
-    )
     TaskLayer.objects.bulk_create(
-        TaskLayer(
-            task=task,
-            number=row["depth"],
-            ended_at=ended.get(row["depth"]),
-            **{name: row[name] for name in NUMBERS},  # type: ignore[literal-required]
+        TaskLayer(task=task, number=depth, ended_at=ended.get(depth), **numbers)
+        for depth, numbers in (
+            (row.pop("depth"), row) for row in pages.annotate(**Page.counts(), items=Sum("items"))
         )
-        for row in rows
     )
 
 

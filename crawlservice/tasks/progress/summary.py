@@ -12,7 +12,7 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.run.outcome import NO_ERRORS
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Page, Task
-from crawlservice.tasks.results.error_text import ErrorText
+from crawlservice.tasks.results.error_groups import ErrorText
 from crawlservice.tasks.results.task_rows import of_task
 
 MAX_ROWS = 10_000  # ledger rows
@@ -67,3 +67,14 @@ def parked_of(task: Task) -> list[tuple[str, int]]:
         return Counter(frontier().parked(task.pk).values()).most_common(CAUSES)
     except (RedisError, CrawlframeError):
         return []
+
+
+def pages_by_version(task: Task) -> str:
+    """``2f00c0ffee00 (300), 1f00c0ffee00 (1,200)``: the pages of each version, the latest version
+    first, over the latest MAX_ROWS pages; "" if no page has a version."""
+    rows = of_task(Page.objects.all(), task.pk, newest=True)
+    counts = Counter(rows.values_list("version", flat=True)[:MAX_ROWS])
+    if not any(counts):
+        return ""
+    text = ", ".join(f"{version or 'unknown'} ({n:,})" for version, n in counts.items())
+    return f"{text} of the latest {MAX_ROWS:,} pages" if counts.total() == MAX_ROWS else text

@@ -14,15 +14,32 @@ Kinds = dict[str, Kind]  # of columns, in their order
 NUMBERS: set[Kind] = {"integer", "number"}
 
 
+def type_of(value: Any) -> str:
+    """The type of a value that is not None: boolean, integer, number, text, list or object."""
+    match value:
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "text"
+        case list():
+            return "list"
+        case _:
+            return "object"
+
+
 def kind_of(value: Any) -> Kind:
     """The kind of a value that is not None."""
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int):
-        return "integer" if MIN_INT <= value <= MAX_INT else "json"
-    if isinstance(value, float):
-        return "number"
-    return "text" if isinstance(value, str) else "json"
+    match type_of(value):
+        case "boolean" | "number" | "text" as kind:
+            return kind
+        case "integer" if MIN_INT <= value <= MAX_INT:
+            return "integer"
+        case _:
+            return "json"
 
 
 def common(kinds: Iterable[Kind]) -> Kind:

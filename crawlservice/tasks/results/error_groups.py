@@ -3,6 +3,7 @@ count."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from datetime import datetime
 from typing import NamedTuple
@@ -11,7 +12,6 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.models import ErrorGroup, Page
-from crawlservice.tasks.results.error_text import ErrorText
 from crawlservice.tasks.results.task_rows import all_before
 
 MAX_GROUPS = 3_000  # groups that are read, the latest by first error
@@ -19,10 +19,43 @@ MAX_COUNT = 1_000  # errors of each group that are counted in lists
 COUNTED_OF_ONE = 20_000  # errors that are counted of a single group
 PAGE_GROUPS = 50  # groups
 REASONS = 100  # reasons offered
+FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)$', re.M)
+LIBRARIES = re.compile(r"/(?:site|dist)-packages/|/lib/python3[^/]*/")
 
 
 class UnknownGroup(CrawlframeError):
     """There is no group of errors with this number."""
+
+
+class ErrorText(NamedTuple):
+    """The parts of an error's detail, which is a message or a traceback. ``message``: the first
+    line that belongs to no frame, without the URL of the request. ``place``, such as ``shop.py:12``, and
+    ``source``, its line of code: of ``own_frame``. Empty: there is none. ``more``: the detail says
+    more than the message."""
+
+    message: str
+    more: bool
+    place: str = ""
+    source: str = ""
+
+    @classmethod
+    def of(cls, detail: str, url: str = "") -> ErrorText:
+        lines = (line.rstrip() for line in detail.splitlines())
+        said = (line for line in lines if line[:1].strip() and not line.endswith(":"))
+        message = re.sub(rf"^{re.escape(url)}(: | )[: ]*", "", next(said, ""))
+        more = "\n" in detail.strip()
+        if (frame := own_frame(detail)) is None:
+            return cls(message, more)
+        below = detail[frame.end() + 1 :].partition("\n")[0]
+        source = below.strip() if below.startswith("    ") else ""
+        return cls(message, more, f"{frame['file']}:{frame['line']}", source)
+
+
+def own_frame(detail: str) -> re.Match[str] | None:
+    """The innermost frame of authors' code, or else of a library's; None without a traceback."""
+    frames = [*FRAME.finditer(detail)]
+    own = [frame for frame in frames if not LIBRARIES.search(frame["file"])]
+    return next(reversed(own or frames), None)
 
 
 class GroupNow(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import io
 import json
 import re
@@ -16,10 +17,9 @@ from typing import Any, BinaryIO
 from crawlframe.errors import CrawlframeError
 from crawlframe.items.key_order import in_order
 from crawlservice.models import Item, Task
-from crawlservice.tasks.results.column_types import Kinds
+from crawlservice.tasks.results.column_types import Kinds, add, as_kind
 from crawlservice.tasks.results.item_filter import UsageFilter, of_items
 from crawlservice.tasks.results.item_table import picked
-from crawlservice.tasks.results.parquet import check_installed, parquet
 from crawlservice.tasks.results.task_rows import of_task
 
 STDOUT = Path("-")
@@ -35,6 +35,10 @@ Chunks = Callable[[], Iterator[list[Any]]]
 
 class ExportError(CrawlframeError):
     """The items cannot be written."""
+
+
+class ParquetMissing(CrawlframeError):
+    """Parquet needs pyarrow, which is not installed; run: pip install 'crawlframe[parquet]'"""
 
 
 def check_target(path: Path, chosen: str | None = None) -> str:
@@ -211,8 +215,65 @@ def _harmless(text: str) -> str:
     return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
 
 
+def check_installed() -> None:
+    """Raises ParquetMissing if pyarrow, an optional dependency, is not installed."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise ParquetMissing
+
+
+def _parquet(chunks: Chunks, kinds: Kinds | None = None) -> Iterator[bytes]:
+    """The file in pieces, one row group per chunk. ``chunks`` is called twice, first to learn the
+    columns, unless ``kinds`` has them. A column whose values are all of one kind has it: text,
+    whole numbers, numbers, true or false. Values of any other column are JSON as text. Raises
+    ParquetMissing."""
+    check_installed()
+    import pyarrow as pa  # importing it is slow, and nothing else needs it
+    import pyarrow.parquet as pq
+
+    types = {"text": pa.string(), "integer": pa.int64(), "number": pa.float64()}
+    types |= {"boolean": pa.bool_(), "json": pa.string(), "": pa.string()}
+    if kinds is None:
+        kinds = {}
+        for some in chunks():
+            add(kinds, some)
+    schema = pa.schema([pa.field(name, types[kind]) for name, kind in kinds.items()])
+    sink = _Sink()
+    with pq.ParquetWriter(sink, schema) as writer:
+        for some in chunks():
+            columns = [
+                pa.array([as_kind(data.get(name), kind) for data in some], types[kind])
+                for name, kind in kinds.items()
+            ]
+            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+            yield sink.taken()
+    yield sink.taken()
+
+
+class _Sink(io.RawIOBase):
+    """A file that keeps the written bytes until they are taken."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._parts.append(bytes(data))
+        self._size += len(self._parts[-1])
+        return len(self._parts[-1])
+
+    def tell(self) -> int:
+        return self._size
+
+    def taken(self) -> bytes:
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
+
+
 FORMATS: dict[str, Callable[[Chunks, Kinds | None], Iterator[bytes]]] = {
     ".jsonl": lines,
     ".csv": _csv,
-    ".parquet": parquet,
+    ".parquet": _parquet,
 }

@@ -14,6 +14,7 @@ from django.db.models.functions import Cast
 
 from crawlframe.items.key_order import in_order
 from crawlservice.models import Item
+from crawlservice.tasks.results.column_types import type_of
 from crawlservice.tasks.results.item_filter import ItemFilter, is_empty, rank
 from crawlservice.tasks.results.task_rows import of_task
 
@@ -78,27 +79,11 @@ def _column(name: str, values: Sequence[Any]) -> Column:
         if is_empty(value):
             empty += 1
             continue
-        kind = kind_of(value)
+        kind = type_of(value)
         kinds[kind] = kinds.get(kind, 0) + 1
         nested = kind in ("list", "object")
         seen.add((kind, json.dumps(value, sort_keys=True) if nested else value))
     return Column(name, sorted(kinds, key=lambda kind: (-kinds[kind], kind)), empty, len(seen))
-
-
-def kind_of(value: Any) -> str:
-    match value:
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case str():
-            return "text"
-        case list():
-            return "list"
-        case _:
-            return "object"
 
 
 def arranged(
