@@ -11,11 +11,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.db import DatabaseError, transaction
-from django.db.models import Max, Q, QuerySet
+from django.db.models import Max, Q
 from django.db.models.functions import Now
 
 from crawlframe.errors import ArgumentError, CrawlframeError
-from crawlframe.run.outcome import NO_ERRORS
 from crawlservice.accounts.journal import record
 from crawlservice.connections.contained import contained
 from crawlservice.models import BulkRetry, ErrorGroup, Page, Task
@@ -67,10 +66,8 @@ def extent(wanted: WantedErrors) -> RetryExtent:
     first = 0 if wanted.since is None else all_before(Page, wanted.since)
     last = Page.objects.aggregate(pk=Max("pk"))["pk"] or 0
     between = _between(first, last, wanted.since)
-    errors = Counter[int]()
-    for rows in (error_groups.pages_of(groups), _ungrouped(wanted)):
-        found = rows.filter(between).values_list("task_id", flat=True)
-        errors.update(found[: max(0, MAX_ERRORS + 1 - errors.total())])
+    found = error_groups.pages_of(groups).filter(between).values_list("task_id", flat=True)
+    errors = Counter(found[: MAX_ERRORS + 1])
     if errors.total() > MAX_ERRORS or len(errors) > MAX_TASKS:
         raise ArgumentError(
             f"these are more than {MAX_ERRORS:,} errors, or of more than {MAX_TASKS:,} tasks; "
@@ -179,7 +176,7 @@ def _step(pk: int) -> bool:
 def _retry_next(row: BulkRetry) -> None:
     task, _errors = row.tasks[row.position]
     wanted = WantedErrors(row.spider, row.reason, row.group)
-    chosen = Q(error_group__in=_groups(wanted)) | _without_group(wanted)
+    chosen = Q(error_group__in=_groups(wanted))
     chosen &= _between(row.first_page, row.last_page, row.since)
     try:
         with transaction.atomic():
@@ -198,20 +195,6 @@ def _retry_next(row: BulkRetry) -> None:
 def _between(first: int, last: int, since: datetime | None) -> Q:
     between = Q(pk__gt=first, pk__lte=last)
     return between if since is None else between & Q(created_at__gte=since)
-
-
-def _ungrouped(wanted: WantedErrors) -> QuerySet[Page]:
-    """The errors that a process of an older release recorded."""
-    rows = Page.objects.filter(task__spider=wanted.spider, state=Page.State.ERROR)
-    return rows.filter(_without_group(wanted)).order_by()
-
-
-def _without_group(wanted: WantedErrors) -> Q:
-    """Matches wanted errors of a task that have no group."""
-    if wanted.group is not None:
-        return Q(pk__in=())
-    some = Q(error_group=None) & ~Q(reason__in=NO_ERRORS)
-    return some & Q(reason=wanted.reason) if wanted.reason else some
 
 
 def _groups(wanted: WantedErrors) -> list[int]:

@@ -85,13 +85,8 @@ def submit_once(
 
 def _digest(wanted: Sequence[WantedTask]) -> str:
     """A digest with the installation's key: a short secret could be guessed from a bare digest."""
-    # Without absent fields, as before they existed: keys live longer than a release.
-    content = json.dumps([one[: _given(one)] for one in wanted], sort_keys=True)
+    content = json.dumps(wanted, sort_keys=True)
     return salted_hmac("crawlframe submission", content, algorithm="sha256").hexdigest()
-
-
-def _given(one: WantedTask) -> int:
-    return 5 if one.labels else 4 if one.settings else 3
 
 
 def _published(wanted: Sequence[WantedTask]) -> dict[str, SpiderInfo]:

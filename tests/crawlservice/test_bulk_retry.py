@@ -114,25 +114,6 @@ def test_only_the_chosen_errors_are_retried(service: Frontier) -> None:
     assert errors(crawl) > 0
 
 
-def test_errors_of_an_older_release_have_no_group_and_run_again_too(service: Frontier) -> None:
-    crawl = crawled(service)
-    failed = errors(crawl)
-    some = Page.objects.filter(state=Page.State.ERROR).order_by("pk")[:2]
-    Page.objects.filter(pk__in=[page.pk for page in some]).update(error_group=None)
-    reason = some[0].reason
-    assert extent(GRAPH).errors == failed
-    assert extent(WantedErrors("graph", reason)).errors == failed
-    assert extent(WantedErrors("graph", "timeout")).errors == 0
-    assert extent(WantedErrors("graph", group=ErrorGroup.objects.get().pk)).errors == failed - 2
-    Page.objects.filter(pk=some[0].pk).update(reason="robots")  # it is no error
-    assert extent(GRAPH).errors == failed - 1
-    row = start(GRAPH, WHO)
-    while step(row.pk):
-        pass
-    assert bulk_retry.get(row.pk).retried_errors == failed - 1
-    assert Page.objects.get(state=Page.State.ERROR).reason == "robots"
-
-
 def test_only_errors_of_that_time_and_later(service: Frontier) -> None:
     crawl = crawled(service)
     now = timezone.now()

@@ -29,9 +29,9 @@ class UnknownGroup(CrawlframeError):
 
 class ErrorText(NamedTuple):
     """The parts of an error's detail, which is a message or a traceback. ``message``: the first
-    line that belongs to no frame, without the URL of the request. ``place``, such as ``shop.py:12``, and
-    ``source``, its line of code: of ``own_frame``. Empty: there is none. ``more``: the detail says
-    more than the message."""
+    line that belongs to no frame, without the URL of the request. ``place``, such as
+    ``shop.py:12``, and ``source``, its line of code: of ``own_frame``. Empty: there is none.
+    ``more``: the detail says more than the message."""
 
     message: str
     more: bool
