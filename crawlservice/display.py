@@ -18,7 +18,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.models import Event, Page, Task
-from crawlservice.quality.reasons import in_language
+from crawlservice.quality.wording import in_language
 from crawlservice.tasks.progress.outcomes import PHRASES
 
 STATES = {

@@ -15,7 +15,7 @@ from crawlservice.alerts.condition import conditions
 from crawlservice.connections import clock
 from crawlservice.models import OPEN, Alert, Schedule, Severity
 from crawlservice.monitoring.ttl_cache import ttl_cache
-from crawlservice.quality.outcome import QUALITY
+from crawlservice.quality.wording import QUALITY
 
 LOOKED_AT = 500  # open alerts
 MAX_ALERTS = 5  # of one condition

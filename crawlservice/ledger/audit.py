@@ -161,8 +161,9 @@ def _ends(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
 
 def _counters(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
     counts = {"na": Count("pk"), **Page.counts()}
-    pages = Page.objects.filter(task__in=tasks).order_by().values("task_id")
-    found = {row.pop("task_id"): row for row in pages.annotate(**counts)}
+    pages = Page.objects.filter(task__in=tasks).order_by().values_list("task_id")
+    rows = pages.annotate(**counts)
+    found = {task: dict(zip(counts, numbers, strict=True)) for task, *numbers in rows}
     none = dict.fromkeys(counts, 0)
     items = Item.objects.filter(task__in=tasks).order_by().values_list("task_id")
     of_items = dict(items.annotate(n=Count("pk")))

@@ -10,8 +10,7 @@ from typing import NamedTuple
 from django.db import DatabaseError, InterfaceError, OperationalError, transaction
 
 from crawlservice.models import Event, Finding, ParsedPage, Profile, Task
-from crawlservice.quality.history import History, forget_old, history_of, totals_of
-from crawlservice.quality.norms import Totals
+from crawlservice.quality.norms import History, Totals, forget_old, history_of, totals_of
 from crawlservice.quality.outcome import record, tell, worse
 from crawlservice.quality.reader import Bounds, Reading, expected_of, new_profile, read
 from crawlservice.quality.rules import deviations

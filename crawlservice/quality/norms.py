@@ -1,4 +1,8 @@
-"""Norms: the usual values of metrics, from the good runs before."""
+"""Norms: the usual values of metrics, from the good runs that a run is compared with.
+
+These are the runs with the same arguments and settings, if there are enough. Otherwise all good
+runs of the spider: then only metrics that do not depend on the site are compared, such as the
+fields that have values."""
 
 from __future__ import annotations
 
@@ -8,9 +12,13 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
+import msgspec
+from django.db.models import QuerySet
+
+from crawlservice.models import Profile, Task
 from crawlservice.quality.metrics import Key, metrics
 from crawlservice.quality.profile import Content, merged
-from crawlservice.quality.run import PARTS, Range, RunStats, is_prose, key_of, word_shares
+from crawlservice.quality.run import PARTS, Range, RunStats, decode, is_prose, key_of, word_shares
 from crawlservice.quality.texts import distance, overlap, shares
 
 RUNS = 10  # good runs that are compared with
@@ -45,7 +53,7 @@ class Good(NamedTuple):
 
 class Norm(NamedTuple):
     """A metric in the good runs: their median, its spread (a standard deviation, roughly), and the
-    extremes of the runs and of their windows."""
+    extremes of the runs and of their steps."""
 
     median: float
     spread: float
@@ -66,13 +74,11 @@ class Texts(NamedTuple):
 
 
 class Norms(NamedTuple):
-    """``windows``: the extremes of the windows of all runs. ``steps``: the extremes of their short
-    windows, without metrics that too few runs have. ``scatter``: the coefficient of variation of
-    the items of a page. ``alike``: the runs had the same arguments, so all metrics can be
-    compared."""
+    """``steps``: the extremes of the steps of all runs, without metrics that too few runs have.
+    ``scatter``: the coefficient of variation of the items of a page. ``alike``: the runs had the
+    same arguments, so all metrics can be compared."""
 
     metrics: dict[Key, Norm]
-    windows: dict[Key, tuple[float, float]]
     steps: dict[Key, tuple[float, float]]
     scatter: float
     texts: dict[str, Texts]
@@ -81,7 +87,7 @@ class Norms(NamedTuple):
     runs: int
 
 
-NONE = Norms({}, {}, {}, 0.0, {}, [], False, 0)
+NONE = Norms({}, {}, 0.0, {}, [], False, 0)
 
 
 def norms_of(good: Sequence[Good], *, alike: bool) -> Norms:
@@ -93,17 +99,16 @@ def norms_of(good: Sequence[Good], *, alike: bool) -> Norms:
     for content in contents:
         for key, metric in metrics(content).items():
             found[key].append(metric.value)
-    ranges = _extremes([one.run.ranges for one in good], 1)
+    steps = _extremes([one.run.steps for one in good])
     usual = {}
     for key, values in found.items():
         if key.monitor in ABSENT:
             values = values + [0.0] * (len(good) - len(values))
         if len(values) >= MIN_RUNS:
-            usual[key] = _norm(values, ranges.get(key))
+            usual[key] = _norm(values, steps.get(key))
     return Norms(
         metrics=usual,
-        windows=ranges,
-        steps=_extremes([one.run.steps for one in good], MIN_RUNS),
+        steps=steps,
         scatter=max(map(_scatter, contents)),
         texts=_texts(contents),
         totals=[one.totals for one in good],
@@ -112,8 +117,8 @@ def norms_of(good: Sequence[Good], *, alike: bool) -> Norms:
     )
 
 
-def _extremes(runs: Sequence[Mapping[str, Range]], fewest: int) -> dict[Key, tuple[float, float]]:
-    """The ranges that at least ``fewest`` runs have."""
+def _extremes(runs: Sequence[Mapping[str, Range]]) -> dict[Key, tuple[float, float]]:
+    """The ranges that at least MIN_RUNS runs have."""
     found: dict[str, list[Range]] = defaultdict(list)
     for ranges in runs:
         for name, known in ranges.items():
@@ -121,7 +126,7 @@ def _extremes(runs: Sequence[Mapping[str, Range]], fewest: int) -> dict[Key, tup
     return {
         key_of(name): (min(one.low for one in some), max(one.high for one in some))
         for name, some in found.items()
-        if len(some) >= fewest
+        if len(some) >= MIN_RUNS
     }
 
 
@@ -139,11 +144,11 @@ def norm_of(values: Sequence[float]) -> Norm:
     return _norm(values, None)
 
 
-def _norm(values: Sequence[float], windows: tuple[float, float] | None) -> Norm:
+def _norm(values: Sequence[float], steps: tuple[float, float] | None) -> Norm:
     middle = median(values)
     spread = SCALE * median(abs(value - middle) for value in values)
     least, most = min(values), max(values)
-    low, high = windows or (least, most)
+    low, high = steps or (least, most)
     return Norm(middle, spread, least, most, min(low, least), max(high, most), len(values))
 
 
@@ -163,3 +168,61 @@ def _texts(contents: Sequence[Content]) -> dict[str, Texts]:
                 overlaps.append(overlap(word_shares(own), words))
         found[name] = Texts(letters, apart, words, min(overlaps, default=0.0))
     return found
+
+
+# -- the good runs of a task -----------------------------------------------------------------------
+
+
+class History(msgspec.Struct, frozen=True):
+    """``last_good``: the latest good task, 0 if there is none; ``version``: the code that ran most
+    of it."""
+
+    norms: Norms
+    last_good: int = 0
+    version: str = ""
+
+
+def history_of(task: Task) -> History:
+    """The good runs before a task. Raises django.db.Error."""
+    of_spider = Profile.objects.filter(good=True, spider=task.spider, task__lt=task.pk)
+    same = _good(of_spider.filter(arguments_hash=task.arguments_hash))
+    good, alike = same, True
+    if len(same) < MIN_RUNS:
+        good, alike = _good(of_spider), False
+    if not good:
+        return History(NONE)
+    last = (same or good)[0]
+    return History(norms_of(good, alike=alike), last.task, last.run.content().version)
+
+
+def _good(rows: QuerySet[Profile]) -> list[Good]:
+    """Good runs, the latest first, back to the last run that was accepted."""
+    found = []
+    rows = rows.select_related("task").defer("task__seeds", "task__arguments")
+    rows = rows.exclude(content=b"")
+    for profile in rows.order_by("-task_id")[:RUNS]:
+        try:
+            run = decode(profile.content)
+        except msgspec.MsgspecError:  # of a newer release
+            continue
+        found.append(Good(profile.task_id, run, totals_of(profile.task, profile.seconds)))
+        if profile.baseline:
+            break
+    return found
+
+
+def forget_old(profile: Profile) -> None:
+    """Empties the profiles that no later run with these arguments will be compared with."""
+    same = Profile.objects.filter(spider=profile.spider, arguments_hash=profile.arguments_hash)
+    good = same.filter(good=True).exclude(content=b"").order_by("-task_id")
+    kept = [*good.values_list("pk", flat=True)[:RUNS]]
+    if len(kept) == RUNS:
+        old = same.filter(judged=True, task__lt=profile.task_id).exclude(content=b"")
+        rows = old.exclude(pk__in=kept).order_by("-task_id").values_list("pk", flat=True)
+        same.filter(pk__in=[*rows[RUNS:][:100]]).update(content=b"")
+
+
+def totals_of(task: Task, seconds: float | None) -> Totals:
+    """The totals of a task that has ended."""
+    pages = max(0, task.na - 1 - task.cancelled - task.excluded)
+    return Totals(task.items, pages, seconds)

@@ -13,11 +13,11 @@ from crawlservice.models import Event, Finding, Item, Page, Profile, Task
 from crawlservice.models.quality import FIELD
 from crawlservice.models.task import REASON
 from crawlservice.quality.deviation import Deviation
-from crawlservice.quality.history import History
+from crawlservice.quality.norms import History
 from crawlservice.quality.run import RunStats
 from crawlservice.quality.sketch import hash_of
 from crawlservice.quality.texts import is_broken
-from crawlservice.quality.wording import sentence_of
+from crawlservice.quality.wording import QUALITY, sentence_of
 from crawlservice.tasks.results.item_filter import is_empty
 from crawlservice.tasks.results.task_rows import of_task
 
@@ -26,7 +26,6 @@ MAX_EXAMPLES = 3  # examples of one finding
 LENGTH = 200  # characters of a value
 # Monitors of whole runs, whose findings do not outlast a retry that puts them right.
 OF_WHOLE = ("items", "pages", "duration", "errors", "section", "choice", "yield", "distinct")
-QUALITY = "quality: "  # prefix of the reason of a task whose outcome comes from its findings
 RANKS = (Task.Outcome.FINISHED, Task.Outcome.FINISHED_WITH_ERRORS, Task.Outcome.FAILED)
 NUMBERS = ("unit", "low", "high", "usual", "seen", "runs", "last_good", "good_version", "examples")
 

@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterator
 from itertools import chain, pairwise
 from statistics import stdev
+from typing import NamedTuple
 
 from crawlframe.base.expect import Expect
 from crawlservice.quality.deviation import Deviation, difference, text_difference
-from crawlservice.quality.latest import of_latest, with_scatter
 from crawlservice.quality.limits import (
     LETTERS,
     LETTERS_N,
@@ -19,6 +19,7 @@ from crawlservice.quality.limits import (
     SPREADS,
     WORDS,
     Limits,
+    evidence,
     highest,
     is_beyond,
     limits_of,
@@ -27,15 +28,14 @@ from crawlservice.quality.limits import (
 from crawlservice.quality.metrics import Key, Metric, metrics
 from crawlservice.quality.norms import Norm, Norms, Totals, norm_of
 from crawlservice.quality.profile import Content
-from crawlservice.quality.run import TOKENS, RunStats, absent, word_shares
+from crawlservice.quality.run import BLOCK, TOKENS, RunStats, absent, word_shares
 from crawlservice.quality.texts import distance, overlap, shares
 
 WIDE_TOTAL = 3.5  # standard deviations of the good runs within which a total is usual
 SETTLED_RUNS = 6  # runs from which their spread is known
-WEEK, UNSURE_RATIO = (
-    8,
-    1.5,
-)  # runs from which their seasons are known; factor of the spread until then
+WEEK = 8  # runs from which their seasons are known
+UNSURE_RATIO = 1.5  # factor of the spread until then
+UNSURE_RUNS = 6  # good runs with which the least difference in items per page is twice as large
 SHORT_SECONDS = 60.0  # seconds that a run must be longer than usual
 
 
@@ -55,7 +55,7 @@ def deviations(
     found = [*_expectations(content, expect, totals, ended=ended, pages=expected_pages)]
     if expect.monitors and norms.runs:
         # During the run, the latest part dates a fault best; at the end, the whole run counts.
-        parts = [of_latest(run, norms), _monitors(run, content, norms, totals, ended)]
+        parts = [_of_latest(run, norms), _of_whole(run, content, norms, totals, ended)]
         for one in chain.from_iterable(reversed(parts) if ended else parts):
             if one.key[1:] not in {known.key[1:] for known in found}:
                 found.append(one)
@@ -93,7 +93,72 @@ def _expectations(
 # -- comparison with good runs --------------------------------------------------------------------
 
 
-def _monitors(
+class Seen(NamedTuple):
+    """``evidence``: the logarithm of the likelihood ratio against a value that is still usual."""
+
+    found: Deviation
+    evidence: float
+
+
+def _of_latest(run: RunStats, norms: Norms) -> list[Deviation]:
+    """Every stretch that ends now is judged, so that a fault is seen soon after it began, whenever
+    that was: each metric once, from the stretch that deviates most from the norm.
+
+    To look for the stretch that deviates most, instead of at the whole run, is the procedure of
+    Lorden (Procedures for Reacting to a Change in Distribution, Annals of Mathematical Statistics
+    42, 1971). The norms of a stretch are the extremes of the steps of the good runs, which know how
+    much the order of pages matters."""
+    usual = {
+        key: norm
+        for key, norm in norms.metrics.items()
+        if key in norms.steps and (norms.alike or not RULES[key.monitor].alike)
+    }
+    best: dict[tuple[str, ...], Seen] = {}
+    for latest in (run.latest_items, run.latest_pages):
+        for at, content in latest.stretches():
+            since = None if _is_all(run, content) else at
+            seen = [*_of_stretch(content, usual, norms, since)]
+            if norms.alike:
+                seen += _texts(content, norms, BLOCK, since, whole=False)
+            for one in seen:
+                if one.evidence >= best.get(one.found.key, one).evidence:
+                    best[one.found.key] = one
+    return [one.found for one in best.values()]
+
+
+def _of_stretch(
+    content: Content, usual: dict[Key, Norm], norms: Norms, since: float | None
+) -> Iterator[Seen]:
+    current = metrics(content)
+    for key, norm in usual.items():
+        rule = RULES[key.monitor]
+        metric = current.get(key) or absent(key, content)
+        if metric is None or metric.n < BLOCK:
+            continue
+        if key.monitor == "yield":  # of few runs, few last pages are known
+            rule = rule._replace(floor=rule.floor * (1 + UNSURE_RUNS / norms.runs))
+        metric = _with_scatter(key, metric, norms.scatter)
+        limits = limits_of(rule, norm, whole=False)
+        if is_beyond(metric, limits):
+            found = difference(key, rule, norm, limits, metric.value, since)
+            yield Seen(found, evidence(metric, limits))
+
+
+def _is_all(run: RunStats, content: Content) -> bool:
+    """Whether it is all that was read of the run: all items, or all pages."""
+    if content.items:
+        return content.items == run.items_read
+    return content.pages == run.pages_read
+
+
+def _with_scatter(key: Key, metric: Metric, scatter: float) -> Metric:
+    """The yield of pages is as uncertain as the pages of good runs are different."""
+    if key.monitor != "yield":
+        return metric
+    return metric._replace(error=max(0.02, scatter / math.sqrt(metric.n)))
+
+
+def _of_whole(
     run: RunStats, content: Content, norms: Norms, totals: Totals, ended: bool
 ) -> Iterator[Deviation]:
     current = metrics(content)
@@ -104,30 +169,15 @@ def _monitors(
             continue
         metric = current.get(key) or absent(key, content)
         if metric is not None and metric.n >= enough:
-            metric = with_scatter(key, metric, norms.scatter)
+            metric = _with_scatter(key, metric, norms.scatter)
             limits = limits_of(rule, norm, whole=ended)
-            gone = (
-                rule.gone
-                and ended
-                and _is_gone(metric, norm, 3 if key.monitor == "section" else 10)
-            )
+            some = 3 if key.monitor == "section" else 10
+            gone = rule.gone and ended and _is_gone(metric, norm, some)
             if gone or is_beyond(metric, limits):
                 yield difference(key, rule, norm, limits, metric.value, _since(run, key, limits))
                 continue
-        known = run.ranges.get("\n".join(key))
-        if known is not None and key.monitor == "yield":  # the windows of good runs show its noise
-            low = norm.low - 2.2 * rule.floor
-            if known.low < low and norm.low > norm.least - 4 * rule.floor:
-                yield difference(key, rule, norm, (low, None), known.low, known.low_at)
-        elif known is not None and rule.unit == "share":
-            limits = limits_of(rule, norm, whole=False)
-            for value, n, at in (
-                (known.low, known.low_n, known.low_at),
-                (known.high, known.high_n, known.high_at),
-            ):
-                if n >= enough and is_beyond(Metric(value, n), limits):
-                    yield difference(key, rule, norm, limits, value, at)
-                    break
+        if ended and rule.unit == "share" and key in norms.steps:
+            yield from _of_steps(run, key, norm)
     for key, metric in current.items():  # metrics that no good run had
         if key.monitor == "status" and key not in norms.metrics and metric.n >= enough:
             norm = norm_of([0.0])
@@ -135,9 +185,21 @@ def _monitors(
             if is_beyond(metric, limits):
                 yield difference(key, RULES["status"], norm, limits, metric.value, None)
     if norms.alike:
-        yield from _texts(run, content, norms, enough)
+        yield from (one.found for one in _texts(content, norms, enough, None, whole=True))
         if ended:
             yield from _totals(norms, totals)
+
+
+def _of_steps(run: RunStats, key: Key, norm: Norm) -> Iterator[Deviation]:
+    """The step that is least like the steps of good runs, though the whole run is usual."""
+    rule = RULES[key.monitor]
+    limits = limits_of(rule, norm, whole=False)
+    if known := run.steps.get("\n".join(key)):
+        low, high = Metric(known.low, known.low_n), Metric(known.high, known.high_n)
+        for metric, at in ((low, known.low_at), (high, known.high_at)):
+            if metric.n and is_beyond(metric, limits):
+                yield difference(key, rule, norm, limits, metric.value, at)
+                return
 
 
 def _enough(norms: Norms, ended: bool) -> float:
@@ -155,8 +217,8 @@ def _is_gone(metric: Metric, norm: Norm, some: int) -> bool:
 
 
 def _since(run: RunStats, key: Key, limits: Limits) -> float | None:
-    """When the first window with it began; None: it was so from the start, or that is unknown."""
-    known = run.ranges.get("\n".join(key))
+    """When the step began that shows it most; None: so it was from the start, or it is unknown."""
+    known = run.steps.get("\n".join(key))
     low, high = limits
     if known is None:
         return None
@@ -167,33 +229,31 @@ def _since(run: RunStats, key: Key, limits: Limits) -> float | None:
     return None
 
 
-def _texts(run: RunStats, content: Content, norms: Norms, enough: float) -> Iterator[Deviation]:
+def _texts(
+    content: Content, norms: Norms, enough: float, since: float | None, *, whole: bool
+) -> Iterator[Seen]:
+    """Letters and words of fields that are too different. ``whole``: of a whole run; else of a part
+    of it, which may differ as much as the steps of good runs."""
     for name, usual in norms.texts.items():
         field = content.fields.get(name)
         if field is None or field.kinds.get("text", 0) < enough:
             continue
-        letters, words = Key("letters", name), Key("words", name)
-        number = sum(field.letters.values())
-        least = 1 - max(LETTERS, 4 * usual.apart)
-        same = 1 - distance(shares(field.letters), usual.letters)
-        if number and same + LETTERS_N / number < least:
-            yield text_difference("letters", name, least, 1 - usual.apart, same)
-        elif (known := run.ranges.get("\n".join(letters))) and letters in norms.windows:
-            least = 1 - max(1.5 * LETTERS, 2 * (1 - norms.windows[letters][0]))
-            if known.low + LETTERS_N / known.low_n < least:
-                yield text_difference(
-                    "letters", name, least, 1 - usual.apart, known.low, known.low_at
-                )
-        if usual.overlap < WORDS or field.tokens < TOKENS:
-            continue
-        common = min(1.0, overlap(word_shares(field), usual.words))
-        least = usual.overlap / 3
-        if highest(common, field.tokens // 2) < least:
-            yield text_difference("words", name, least, usual.overlap, common)
-        elif (known := run.ranges.get("\n".join(words))) and words in norms.windows:
-            least = norms.windows[words][0] / 2
-            if highest(known.low, known.low_n) < least:
-                yield text_difference("words", name, least, usual.overlap, known.low, known.low_at)
+        letters, words = norms.steps.get(Key("letters", name)), norms.steps.get(Key("words", name))
+        apart, common_least = max(LETTERS, 4 * usual.apart), usual.overlap / 3
+        if not whole and letters:
+            apart = max(1.5 * LETTERS, 2 * (1 - letters[0]))
+        if not whole and words:
+            common_least = min(common_least, words[0] / 2)
+        if (whole or letters) and (number := sum(field.letters.values())):
+            same = 1 - distance(shares(field.letters), usual.letters)
+            if same + LETTERS_N / number < 1 - apart:
+                found = text_difference("letters", name, 1 - apart, 1 - usual.apart, same, since)
+                yield Seen(found, number * (1 - apart - same))
+        if (whole or words) and usual.overlap >= WORDS and field.tokens >= TOKENS:
+            common = min(1.0, overlap(word_shares(field), usual.words))
+            if highest(common, field.tokens // 2) < common_least:
+                found = text_difference("words", name, common_least, usual.overlap, common, since)
+                yield Seen(found, field.tokens * (common_least - common))
 
 
 def _totals(norms: Norms, totals: Totals) -> Iterator[Deviation]:

@@ -1,34 +1,112 @@
-"""Run: the content read of one run, in successive windows, so that a fault that starts late is not
-hidden by good pages before, and its latest part, so that it is seen soon."""
+"""Run: the content read of one run; its successive steps, so that a fault that starts late is not
+hidden by good pages before; and its latest part, so that it is seen soon."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from crawlservice.quality.metrics import Key, Metric, metrics
 from crawlservice.quality.profile import Content, FieldContent, merged
-from crawlservice.quality.recent import BLOCK, Recent
 from crawlservice.quality.texts import distance, overlap, shares
 
-MIN_WINDOW, MAX_WINDOW = 20, 200  # items of a window, or half of its pages; a tenth of those before
-OF_WINDOW = ("filled", "zero", "broken", "errors", "kind", "top", "section")
-PARTS = ("filled", "section")  # 0 in a window that has none of them
-WINDOW_VALUES = 10  # values in a window
-FEW_PAGES = 5  # pages in a sample of the yield
+BLOCK = 5  # items or pages of the smallest blocks
+SIZE_BLOCKS = 3  # blocks of one size
+LEVELS = 7  # sizes; items older than the largest blocks are dropped: some 1,000 items are looked at
+STEP = 4  # smallest blocks
+OF_STEP = ("filled", "zero", "broken", "errors", "kind", "top", "section")
+PARTS = ("filled", "section")  # 0 in a step that has none of them
+STEP_VALUES = 10  # values in a step
 FEW_DONE = 3  # pages without an error
 TOKENS, LETTERS = 40, 200  # words and letters that say something
 PROSE = 30  # distinct texts from which a field is free text
 MOST_RANGES = 600
 
 
+class Block(msgspec.Struct, array_like=True):
+    """``at``: Unix time of its first item or page. ``level``: how often it was doubled."""
+
+    at: float
+    content: Content = msgspec.field(default_factory=Content)
+    level: int = 0
+
+
+class Recent(msgspec.Struct, array_like=True):
+    """The latest items, or pages, in blocks, so that every stretch that ends now can be looked at.
+    Older blocks are larger, so there are few: those of ADWIN (Bifet and Gavaldà, Learning from
+    Time-Changing Data with Adaptive Windowing, SIAM International Conference on Data Mining, 2007):
+    of more than SIZE_BLOCKS blocks of one size, the two oldest become one of twice the size.
+
+    ``blocks``: full blocks, the oldest first. ``open``: the block being filled. ``step``: the
+    smallest blocks that were filled last, until they are STEP."""
+
+    blocks: list[Block] = []
+    open: Block | None = None
+    step: Content = msgspec.field(default_factory=Content)
+    step_at: float = 0.0
+    step_blocks: int = 0
+
+    def block(self, at: float) -> Content:
+        """The block to which the next item or page is added."""
+        if self.open is None:
+            self.open = Block(at)
+        return self.open.content
+
+    def close(self) -> Content | None:
+        """Closes the open block. Returns the step if that is complete now."""
+        block, self.open = self.open, None
+        assert block is not None
+        if not self.step_blocks:
+            self.step_at = block.at
+        self.step.merge(block.content)
+        self.step_blocks += 1
+        self._keep(block)
+        if self.step_blocks < STEP:
+            return None
+        step, self.step, self.step_blocks = self.step, Content(), 0
+        return step
+
+    def unmerged(self) -> Iterator[Content]:
+        """Contents that no returned step has."""
+        yield self.step
+        if self.open is not None:
+            yield self.open.content
+
+    def stretches(self) -> Iterator[tuple[float, Content]]:
+        """Stretches that end now, the shortest first: their start, and their content, which grows.
+        Each is longer by half than its predecessor."""
+        whole, last = Content(), 0
+        blocks = [*self.blocks, self.open] if self.open is not None else self.blocks
+        for block in reversed(blocks):
+            whole.merge(block.content)
+            size = whole.items + whole.pages
+            if size >= BLOCK and 2 * size >= 3 * last:
+                last = size
+                yield block.at, whole
+
+    def _keep(self, block: Block) -> None:
+        blocks = self.blocks
+        blocks.append(block)
+        for level in range(LEVELS):
+            alike = [place for place, one in enumerate(blocks) if one.level == level]
+            if len(alike) <= SIZE_BLOCKS:
+                return
+            first, second = alike[:2]
+            if level == LEVELS - 1:
+                del blocks[first]
+                return
+            blocks[first].content.merge(blocks[second].content)
+            blocks[first].level += 1
+            del blocks[second]
+
+
 class Range(msgspec.Struct, array_like=True):
-    """The least and the greatest value of a metric in any window, each with the size of the window
-    and when it began, in Unix time."""
+    """The least and the greatest value of a metric in any step, each with the size of the step and
+    when it began, in Unix time."""
 
     low: float
     low_n: int
@@ -38,25 +116,12 @@ class Range(msgspec.Struct, array_like=True):
     high_at: float
 
 
-class Before(NamedTuple):
-    """The content before a window."""
-
-    items: int
-    pages: int
-
-
 class RunStats(msgspec.Struct, array_like=True):
-    """``whole``: the windows that are complete. ``stride``: one of so many items is read.
-    ``steps``: as ``ranges``, of short windows that are of the same size in all of the run."""
+    """``whole``: the steps that are complete. ``stride``: one of so many items is read. ``steps``:
+    the range of each metric."""
 
     whole: Content = msgspec.field(default_factory=Content)
-    window: Content = msgspec.field(default_factory=Content)
-    window_at: float = 0.0
-    ranges: dict[str, Range] = {}
     stride: int = 1
-    pages: int = 0  # done since ``pages_at``, the next sample of the yield
-    items: int = 0  # of these pages
-    pages_at: float = 0.0
     latest_items: Recent = msgspec.field(default_factory=Recent)
     latest_pages: Recent = msgspec.field(default_factory=Recent)
     steps: dict[str, Range] = {}
@@ -72,19 +137,17 @@ class RunStats(msgspec.Struct, array_like=True):
     ) -> None:
         block = self.latest_pages.block(at)
         block.add_page(url, status, items, failed=failed, version=version)
-        if not failed:
-            self._count_yield(items, at)
         if block.pages >= BLOCK:
             self._note_yield(block, at)
             self._take(self.latest_pages)
 
     @property
     def items_read(self) -> int:
-        return sum(part.items for part in (self.whole, self.window, *self._unmerged()))
+        return sum(part.items for part in self._parts())
 
     @property
     def pages_read(self) -> int:
-        return sum(part.pages for part in (self.whole, self.window, *self._unmerged()))
+        return sum(part.pages for part in self._parts())
 
     @property
     def version(self) -> str:
@@ -99,103 +162,69 @@ class RunStats(msgspec.Struct, array_like=True):
         fewer items, in later runs too."""
         for at, last in islice(self.latest_pages.stretches(), 1):
             self._note_yield(last, at)
-        window = merged(self.window, *self._unmerged())
-        return msgspec.structs.replace(
-            self, window=window, latest_items=Recent(), latest_pages=Recent()
-        )
+        return RunStats(self.content(), self.stride, steps=self.steps)
+
+    def content(self) -> Content:
+        """All values that were read."""
+        return merged(*self._parts())
+
+    def _parts(self) -> Iterator[Content]:
+        yield self.whole
+        yield from self.latest_items.unmerged()
+        yield from self.latest_pages.unmerged()
+
+    def _take(self, latest: Recent) -> None:
+        """A block is full."""
+        at, step = latest.step_at, latest.close()
+        if step is not None:
+            self._note_shares(step, at)
+            self.whole.merge(step)
 
     def _note_yield(self, pages: Content, at: float) -> None:
         done = pages.pages - pages.errors
         if done >= FEW_DONE:
             mean = max(pages.yielded / done, 1e-3)
-            _note(self.steps, Key("yield"), math.log(mean), done, at)
+            self._note(Key("yield"), math.log(mean), done, at)
 
-    def _take(self, latest: Recent) -> None:
-        """A block is full."""
-        at, step = latest.step_at, latest.close()
-        if step is None:
-            return
-        whole, window = self.whole, self.window
-        before = Before(whole.items + window.items, whole.pages + window.pages)
-        self._note_shares(self.steps, step, at, before)
-        if not self.window.items and not self.window.pages:
-            self.window_at = at
-        window.merge(step)
-        if window.items >= _size(whole.items) or window.pages >= 2 * _size(whole.pages // 2):
-            self._close()
-
-    def _unmerged(self) -> Iterator[Content]:
-        yield from self.latest_items.unmerged()
-        yield from self.latest_pages.unmerged()
-
-    def _count_yield(self, items: int, at: float) -> None:
-        self.pages_at = self.pages_at if self.pages else at
-        self.pages += 1
-        self.items += items
-        few = max(FEW_PAGES, min(MAX_WINDOW, self.whole.pages // 20))
-        if self.pages >= 4 * few or (self.pages >= few and self.items >= 2 * few):
-            mean = max(self.items / self.pages, 1e-3)
-            _note(self.ranges, Key("yield"), math.log(mean), self.pages, self.pages_at)
-            self.pages = self.items = 0
-
-    def content(self) -> Content:
-        """All values that were read."""
-        return merged(self.whole, self.window, *self._unmerged())
-
-    def _close(self) -> None:
-        before = Before(self.whole.items, self.whole.pages)
-        self._note_shares(self.ranges, self.window, self.window_at, before)
-        self.whole.merge(self.window)
-        self.window = Content()
-
-    def _note_shares(
-        self, ranges: dict[str, Range], window: Content, at: float, before: Before
-    ) -> None:
-        found = metrics(window)
+    def _note_shares(self, step: Content, at: float) -> None:
+        found = metrics(step)
         for key, metric in found.items():
-            if key.monitor in OF_WINDOW and metric.n >= WINDOW_VALUES:
-                made = _note(ranges, key, metric.value, metric.n, at)
-                known = before.pages if key.monitor == "section" else before.items
+            if key.monitor in OF_STEP and metric.n >= STEP_VALUES:
+                made = self._note(key, metric.value, metric.n, at)
+                known = self.whole.pages if key.monitor == "section" else self.whole.items
                 if made and key.monitor in PARTS and known:
-                    made.low, made.low_n = 0.0, 0  # in the windows before; how large is unknown
-        for key in [*map(key_of, ranges)]:
-            n = count_of(key, window)
-            if key.monitor in PARTS and key not in found and n >= WINDOW_VALUES:
-                _note(ranges, key, 0.0, n, at)
-        for name, field in window.fields.items():
-            if (earlier := self.whole.fields.get(name)) and is_prose(earlier):
-                self._note_texts(ranges, name, field, earlier, at)
+                    made.low, made.low_n = 0.0, 0  # in the steps before; how large is unknown
+        for key in [*map(key_of, self.steps)]:
+            n = count_of(key, step)
+            if key.monitor in PARTS and key not in found and n >= STEP_VALUES:
+                self._note(key, 0.0, n, at)
+        for name, field in step.fields.items():
+            if (before := self.whole.fields.get(name)) and is_prose(before):
+                self._note_texts(name, field, before, at)
 
-    def _note_texts(
-        self, ranges: dict[str, Range], name: str, field: FieldContent, before: FieldContent,
-        at: float,
-    ) -> None:  # fmt: skip
-        """Notes the likeness of the words and letters of a window to earlier ones."""
+    def _note_texts(self, name: str, field: FieldContent, before: FieldContent, at: float) -> None:
+        """Notes the likeness of the words and letters of a step to earlier ones."""
         if field.tokens >= TOKENS and before.tokens >= TOKENS:
             common = overlap(word_shares(field), word_shares(before))
-            _note(ranges, Key("words", name), min(common, 1.0), field.tokens // 2, at)
+            self._note(Key("words", name), min(common, 1.0), field.tokens // 2, at)
         if (number := sum(field.letters.values())) >= LETTERS:
             apart = distance(shares(field.letters), shares(before.letters))
-            _note(ranges, Key("letters", name), max(0.0, 1 - apart), number, at)
+            self._note(Key("letters", name), max(0.0, 1 - apart), number, at)
 
-
-def _note(ranges: dict[str, Range], key: Key, value: float, n: int, at: float) -> Range | None:
-    """Returns the range if it is a new one."""
-    known = ranges.get("\n".join(key))
-    if known is None:
-        if len(ranges) >= MOST_RANGES:
-            return None
-        made = ranges["\n".join(key)] = Range(value, n, at, value, n, at)
-        return made
-    if value < known.low:
-        known.low, known.low_n, known.low_at = value, n, at
-    if value > known.high:
-        known.high, known.high_n, known.high_at = value, n, at
-    return None
-
-
-def _size(before: int) -> int:
-    return min(MAX_WINDOW, max(MIN_WINDOW, before // 10))
+    def _note(self, key: Key, value: float, n: int, at: float) -> Range | None:
+        """Returns the range if it is a new one."""
+        name = "\n".join(key)
+        known = self.steps.get(name)
+        if known is None:
+            if len(self.steps) >= MOST_RANGES:
+                return None
+            made = self.steps[name] = Range(value, n, at, value, n, at)
+            return made
+        if value < known.low:
+            known.low, known.low_n, known.low_at = value, n, at
+        if value > known.high:
+            known.high, known.high_n, known.high_at = value, n, at
+        return None
 
 
 def count_of(key: Key, content: Content) -> int:
@@ -237,4 +266,16 @@ def encode(run: RunStats) -> bytes:
 
 def decode(content: bytes | memoryview) -> RunStats:
     """Raises msgspec.MsgspecError."""
-    return msgspec.msgpack.decode(content, type=RunStats, strict=False) if content else RunStats()
+    if not content:
+        return RunStats()
+    try:
+        return msgspec.msgpack.decode(content, type=RunStats, strict=False)
+    except msgspec.ValidationError:
+        old = msgspec.msgpack.decode(content)
+        if len(old) != 11:
+            raise
+    # Before 0.2 it had windows of growing sizes, too.
+    whole, window, _, _, stride, _, _, _, items, pages, steps = old
+    run = msgspec.convert([whole, stride, items, pages, steps], RunStats, strict=False)
+    run.whole.merge(msgspec.convert(window, Content, strict=False))
+    return run

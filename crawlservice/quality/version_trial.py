@@ -10,8 +10,7 @@ from crawlframe.base.expect import Expect
 from crawlframe.request.request import END_URL, ROOT_URL
 from crawlframe.run.outcome import NO_ERRORS
 from crawlservice.models import Finding, Item, Page, Task
-from crawlservice.quality.history import History, history_of
-from crawlservice.quality.norms import Totals
+from crawlservice.quality.norms import History, Totals, history_of
 from crawlservice.quality.reader import Bounds, expected_of
 from crawlservice.quality.rules import deviations
 from crawlservice.quality.run import RunStats

@@ -23,8 +23,7 @@ from crawlservice.quality.evaluation import (
     seconds_of,
     while_it_runs,
 )
-from crawlservice.quality.history import History, history_of
-from crawlservice.quality.norms import Totals
+from crawlservice.quality.norms import History, Totals, history_of
 from crawlservice.quality.reader import Bounds
 from crawlservice.tasks import submit
 

@@ -1,17 +1,47 @@
-"""Wording: findings in plain words."""
+"""Wording: findings, and the reasons of tasks and events, in plain words. Reasons are stored in
+English, and shown in the language of the reader."""
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from math import ceil, floor
 from typing import Any, NamedTuple
 
+from django.utils.translation import get_language, gettext_noop, ngettext, override
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext, override
 
 from crawlservice.models import Finding
+from crawlservice.tasks.progress.outcomes import PHRASES
 
+QUALITY = "quality: "  # prefix of the reason of a task whose outcome comes from its findings
 WHOLE = ("items", "pages")  # monitors whose numbers are whole
+
+
+# Each {} is a value. A longer sentence stands before those that it contains.
+SENTENCES = (
+    gettext_noop("{} of {} pages ended in error, mostly {}"),
+    gettext_noop("{} of {} pages ended in error, all {}"),
+    gettext_noop("{} of {} pages ended in error"),
+    gettext_noop("{} pages were excluded, mostly {}"),
+    gettext_noop("{} pages were excluded, all {}"),
+    gettext_noop("{} page was excluded, all {}"),
+    gettext_noop("every page was excluded, mostly {}"),
+    gettext_noop("every page was excluded, all {}"),
+    gettext_noop("start failed: {}"),
+    gettext_noop("closed failed: {}"),
+    gettext_noop("nothing was fetched"),
+    gettext_noop("start led to no request; check that its URLs are in allowed_domains"),
+    gettext_noop("nothing beyond the start pages was fetched, and there are no items"),
+    gettext_noop("0 items; task {} had {}"),
+    gettext_noop("no kept page has the callback {}"),
+    gettext_noop("no page was kept"),
+    gettext_noop("byte_limit: {} of {} bytes were fetched"),
+    gettext_noop("time_limit: {} seconds are over"),
+    gettext_noop("more than half of its last pages were blocks"),
+    gettext_noop("Redis was taken over from installation {}"),
+    gettext_noop("the first"),
+)
 
 
 class Words(NamedTuple):
@@ -120,3 +150,21 @@ def _number(value: float, unit: str) -> str:
         shown = f"{value:,.0f}"
         return ngettext("%s character", "%s characters", 1 if shown == "1" else 2) % shown
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
+
+
+def in_language(reason: str) -> str:
+    """The reason in the language of the reader; what is not known stays as it is."""
+    if (get_language() or "en").startswith("en"):
+        return reason
+    if reason.startswith(QUALITY):
+        return _("quality") + f": {localized(reason.removeprefix(QUALITY))}"
+    for sentence in SENTENCES:
+        if found := _pattern(sentence).search(reason):
+            words = _(sentence).format(*(PHRASES.get(one, one) for one in found.groups()))
+            reason = f"{reason[: found.start()]}{words}{reason[found.end() :]}"
+    return reason
+
+
+@cache
+def _pattern(sentence: str) -> re.Pattern[str]:
+    return re.compile(r"(?<!\w)" + re.escape(sentence).replace(r"\{\}", r"([^\s;()]+)") + r"(?!\w)")

@@ -23,7 +23,6 @@ from crawlservice.models import (
     AlertMessage,
     AlertRule,
     AlertTarget,
-    Host,
     Installation,
     Schedule,
     Webhook,
@@ -274,9 +273,7 @@ def test_a_rule_is_made_and_changed(admin: Client) -> None:
 @pytest.mark.parametrize(
     ("fields", "field"),
     [
-        ({"quiet_from": "22:00"}, "quiet_until"),
         ({"quiet_from": "22:00", "quiet_until": "22:00"}, "quiet_until"),
-        ({"timezone": "Mars/Base"}, "timezone"),
         ({"timezone": "../../etc/passwd"}, "timezone"),
         ({"threshold-disk": "101"}, "threshold-disk"),
         ({"labels": "red"}, "labels"),
@@ -394,10 +391,3 @@ def test_deleting_a_target_deletes_its_messages(admin: Client) -> None:
     assert not AlertTarget.objects.exists()
     assert not AlertMessage.objects.exists()
     assert Action.objects.first().verb == "delete_alerttarget"  # type: ignore[union-attr]
-
-
-def test_hosts_are_not_needed_to_show_a_page(admin: Client) -> None:
-    """A link of an alert whose cause is gone leads to a page that says so."""
-    Host.objects.create(name="a.example", held_why="blocked")
-    find("queue_age", "slow.example")
-    assert "slow.example" in look(admin)

@@ -33,7 +33,6 @@ from crawlservice.models import (
     Installation,
     Severity,
 )
-from crawlservice.outbox.outbox import RETRIES
 from crawlservice.steward import pruning, steward
 from crawlservice.steward.pruning import Pruner
 from tests.crawlservice.chores import until
@@ -318,37 +317,11 @@ def test_a_leader_that_dies_between_evaluating_and_sending(
     assert receiver.told[0].content["title"].startswith("[Crawlframe] severe: shop #7")
 
 
-def test_a_sender_that_dies_with_a_message_leaves_it_to_the_next(
-    target: AlertTarget, receiver: Receiver, sending: Callable[[], None]
-) -> None:
+def test_what_is_sent_again_has_another_key(target: AlertTarget) -> None:
     add_rule(target)
     find(clock.now() - HOUR, "shop")
     announce(clock.now())
-    ((claimed, _),) = OUTBOX.claim([], 9)  # and here it dies
-    assert [*OUTBOX.claim([], 9)] == []
-    row = AlertMessage.objects.get(pk=claimed.row)
-    assert row.next_at is not None
-    assert row.next_at > clock.now()
-    AlertMessage.objects.update(next_at=Now())  # the time has passed
-    sending()
-    receiver.wait(1)
-    until(lambda: AlertMessage.objects.filter(sent_at__isnull=False).exists())
-
-
-def test_what_fails_is_tried_again_and_then_given_up(
-    target: AlertTarget, receiver: Receiver
-) -> None:
-    add_rule(target)
-    find(clock.now() - HOUR, "shop")
-    announce(clock.now())
-    for attempt in range(1, len(RETRIES.pauses) + 2):
-        AlertMessage.objects.update(next_at=Now())
-        ((claim, _message),) = OUTBOX.claim([], 9)
-        assert claim.attempt == attempt
-        assert [*OUTBOX.claim([claim.receiver], 9)] == []
-        OUTBOX.settle(claim, "it answered 503", reply="")
     row = AlertMessage.objects.get()
-    assert (row.next_at, row.sent_at, row.problem) == (None, None, "it answered 503")
     key = row.key
     send_again(row)
     ((claim, message),) = OUTBOX.claim([], 9)
@@ -371,15 +344,6 @@ def test_a_target_that_hangs_holds_nobody_up(
     receiver.wait(1, "/pager")
     find(clock.now() - HOUR, "news", kind="task_errors")
     receiver.released.set()
-
-
-def test_an_address_that_cannot_be_read_is_a_problem_of_the_message(target: AlertTarget) -> None:
-    add_rule(target)
-    AlertTarget.objects.update(sealed_address="gAAAAnonsense")
-    find(clock.now() - HOUR, "shop")
-    announce(clock.now())
-    assert [*OUTBOX.claim([], 9)] == []
-    assert "CRAWLFRAME_SECRET_KEY" in AlertMessage.objects.get().problem
 
 
 def test_the_leading_steward_does_it_all(

@@ -21,8 +21,7 @@ from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Finding, Item, Page, Profile, Task
 from crawlservice.quality import deviation, evaluation
 from crawlservice.quality.evaluation import after_end, while_it_runs
-from crawlservice.quality.history import history_of
-from crawlservice.quality.norms import Totals
+from crawlservice.quality.norms import Totals, history_of
 from crawlservice.quality.reader import Bounds, read
 from crawlservice.quality.run import decode
 from crawlservice.quality.version_trial import VersionTrial
@@ -508,7 +507,7 @@ def test_a_task_that_is_removed_meanwhile_ends_no_trial(
 
 
 def test_old_profiles_are_emptied(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawlservice.quality.history.RUNS", 3)
+    monkeypatch.setattr("crawlservice.quality.norms.RUNS", 3)
     good_runs(start, 8)
     kept = Profile.objects.exclude(content=b"").order_by("task_id").values_list("task", flat=True)
     assert [*kept] == [3, 4, 5, 6, 7, 8]

@@ -25,8 +25,7 @@ from crawlservice.accounts import setup_link
 from crawlservice.admin.people import journal
 from crawlservice.models import Finding
 from crawlservice.quality import wording
-from crawlservice.quality.outcome import QUALITY
-from crawlservice.quality.reasons import SENTENCES, in_language
+from crawlservice.quality.wording import QUALITY, SENTENCES, in_language
 from tests.conftest import CHECKOUT
 
 CATALOG = CHECKOUT / "crawlservice" / "locale" / "zh_Hans" / "LC_MESSAGES"

@@ -16,11 +16,10 @@ from django.utils import timezone
 
 from crawlframe.conf import Settings
 from crawlframe.fetch.journey.context import FetchLimits
-from crawlframe.frontier import Counts, Frontier
+from crawlframe.frontier import Frontier
 from crawlservice.chores.threads import ChoreThread
 from crawlservice.ledger.recovery import renew
-from crawlservice.ledger.store import DjangoLedger
-from crawlservice.models import Delivery, Event, Page, Task, Webhook
+from crawlservice.models import Delivery, Event, Task, Webhook
 from crawlservice.outbox.outbox import JITTER, RETRIES
 from crawlservice.security.sealing import seal, unseal
 from crawlservice.steward.steward import Steward
@@ -159,37 +158,6 @@ def test_two_that_believe_they_lead_hand_out_once(hook: Hook, ended_task: Task) 
     assert Delivery.objects.count() == 51 * 2
 
 
-@pytest.mark.parametrize(
-    ("nf", "ne", "items", "state", "kind"),
-    [
-        (0, 1, 0, "running", "failed"),  # the start itself
-        (1, 3, 0, "running", "failed"),  # the start, and nothing that it led to
-        (1, 3, 2, "running", "failed"),  # the start had items of its own, and nothing else
-        (1, 0, 0, "running", "failed"),
-        (9, 4, 8, "running", "finished"),  # with errors
-        (9, 0, 8, "running", "finished"),
-        (0, 1, 0, "cancelling", "cancelled"),
-    ],
-)
-def test_the_kind_of_the_end_is_in_the_event(
-    published: Frontier,
-    add_page: Callable[..., Page],
-    nf: int,
-    ne: int,
-    items: int,
-    state: str,
-    kind: str,
-) -> None:
-    task = submit("shop", {"city": "Ulm"})
-    Task.objects.update(state=state)
-    for n in range(nf):
-        add_page(task, b"ok%d" % n, items=[{}] * items if n == 0 else [])
-    for n in range(ne):
-        add_page(task, b"bad%d" % n, state=Page.State.ERROR)
-    assert DjangoLedger().tasks.finish({task.pk: Counts("running", nf + ne, nf, ne, 0, 0, 0, 0, 0)})
-    assert Event.objects.get().kind == kind
-
-
 # -- requests -------------------------------------------------------------------------------------
 
 
@@ -277,16 +245,6 @@ def test_pauses_grow_up_to_a_day_and_then_it_is_given_up(hook: Hook) -> None:
     OUTBOX.send_again(delivery)
     ((letter, _message),) = OUTBOX.claim([], 5)
     assert letter.attempt == 1
-
-
-def test_a_letter_whose_sender_died_is_sent_again(hook: Hook) -> None:
-    hook()
-    create_deliveries()
-    for attempt in range(1, 12):  # also after the last of all pauses
-        ((letter, _message),) = OUTBOX.claim([], 5)  # and then kill -9
-        assert letter.attempt == attempt
-        assert list(OUTBOX.claim([], 5)) == []  # not before a while
-        Delivery.objects.update(next_at=timezone.now() - timedelta(seconds=1))
 
 
 def test_one_at_a_time_goes_to_each_webhook(hook: Hook, ended_task: Task) -> None:
@@ -392,13 +350,6 @@ def test_other_problems_are_reported(hook: Hook, url: str, words: str) -> None:
     problem = told_of(hook("x", url=url))
     assert problem
     assert words in problem
-
-
-def test_a_receiver_that_answers_with_too_much_is_no_danger(
-    hook: Hook, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("crawlservice.webhooks.sender.LIMITS", limits(max_body=5))
-    assert "larger than 5 bytes" in told_of(hook("in"))
 
 
 def test_a_receiver_that_takes_too_long_is_left(

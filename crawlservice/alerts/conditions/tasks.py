@@ -21,8 +21,7 @@ from crawlservice.alerts.condition import (
 )
 from crawlservice.alerts.wording import list_of, page_of
 from crawlservice.models import OPEN, Alert, Severity, Task
-from crawlservice.quality.outcome import QUALITY
-from crawlservice.quality.reasons import in_language
+from crawlservice.quality.wording import QUALITY, in_language
 
 LOOKED_AT = 2_000  # latest tasks of an outcome that are looked at
 MAX_AGE = timedelta(days=7)  # after which a failed task is history

@@ -65,11 +65,15 @@ def begin_again(task: Task, first: int | None) -> None:
     before = TaskLayer.objects.filter(task=task, number__lt=first)
     ended = dict(before.values_list("number", "ended_at"))
     TaskLayer.objects.filter(task=task).delete()
+    rows = pages.annotate(**Page.counts(), items=Sum("items")).values_list("depth", *NUMBERS)
     TaskLayer.objects.bulk_create(
-        TaskLayer(task=task, number=depth, ended_at=ended.get(depth), **numbers)
-        for depth, numbers in (
-            (row.pop("depth"), row) for row in pages.annotate(**Page.counts(), items=Sum("items"))
+        TaskLayer(
+            task=task,
+            number=depth,
+            ended_at=ended.get(depth),
+            **dict(zip(NUMBERS, numbers, strict=True)),
         )
+        for depth, *numbers in rows
     )
 
 
