@@ -579,6 +579,7 @@ class Migration(migrations.Migration):
                     ('before_fetches', models.BigIntegerField(db_default=0, default=0, editable=False, help_text='fetches in the minute before')),
                     ('delay', models.FloatField(blank=True, help_text='seconds', null=True, verbose_name='delay')),
                     ('concurrency', models.PositiveIntegerField(blank=True, null=True, verbose_name='concurrency')),
+                    ('gates', models.JSONField(blank=True, db_default=models.Value({}, models.JSONField()), default=dict, help_text='of the order, by name', verbose_name='further rules')),
                     ('paused', models.BooleanField(db_default=False, default=False, verbose_name='paused')),
                     ('order_until', models.DateTimeField(blank=True, help_text='empty: until it is cleared', null=True, verbose_name='until')),
                     ('note', models.CharField(blank=True, db_default='', default='', max_length=200, verbose_name='note')),

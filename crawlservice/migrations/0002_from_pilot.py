@@ -1,8 +1,10 @@
-"""A database of the pilot, whose migrations were 0001 to 0052, has the tables of 0001, and a table
-of dictionaries with which its pages may be compressed."""
+"""A database of the pilot, whose migrations were 0001 to 0052, has the tables of 0001 but for the
+column of rules of hosts, and a table of dictionaries with which its pages may be compressed. Some
+settings in its rows are tables now."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from typing import Any
 
@@ -28,7 +30,23 @@ OF_PILOT = (
         "dictionary",
         models.ForeignKey("crawlservice.PageDictionary", models.PROTECT, null=True),
     ),
+    migrations.RemoveField("host", "gates"),
 )
+# Setting of the pilot -> table and part.
+PARTS = {
+    "browser_block": ("browser", "block"),
+    "browser_failure_pictures": ("browser", "failure_pictures"),
+    "browser_settle": ("browser", "settle"),
+    "conditional": ("reuse", "conditional"),
+    "ip_concurrency": ("ip", "concurrency"),
+    "ip_delay": ("ip", "delay"),
+    "max_age": ("reuse", "max_age"),
+    "near_duplicates": ("near_duplicates", "action"),
+    "near_likeness": ("near_duplicates", "likeness"),
+    "near_limit": ("near_duplicates", "limit"),
+    "near_within": ("near_duplicates", "within"),
+    "skip_unchanged": ("reuse", "skip_unchanged"),
+}
 
 
 class FromPilot(Operation):
@@ -53,6 +71,7 @@ class FromPilot(Operation):
             for operation in OF_PILOT:
                 operation.state_forwards(app_label, pilot)
             compress_again(pilot.apps, connection.alias)
+            rewrite_settings(pilot.apps, connection.alias)
             with transaction.atomic(using=connection.alias):
                 for operation in reversed(OF_PILOT):
                     operation.database_backwards(app_label, schema_editor, pilot, to_state)
@@ -96,6 +115,35 @@ def compress_again(apps: Any, alias: str) -> None:
                         pass  # a damaged page, which is still found to be that when it is read
                     body.stored, body.dictionary = len(body.data), None
                     body.save(update_fields=["data", "stored", "dictionary"])
+
+
+def with_tables(given: dict[str, Any]) -> dict[str, Any]:
+    """The settings in the new form; settings that have it stay as they are."""
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        table, part = PARTS.get(name, (name, ""))
+        if part and not isinstance(value, dict):
+            found[table] = {**found.get(table, {}), part: value}
+        else:
+            found[name] = value
+    return found
+
+
+def rewrite_settings(apps: Any, alias: str) -> None:
+    """Gives settings in rows of tasks, schedules, watches and recipes their new form."""
+    for name in ("Task", "Schedule", "Watch"):
+        rows = apps.get_model("crawlservice", name).objects.using(alias)
+        kept = rows.filter(overrides__has_any_keys=[*PARTS])
+        for pk, settings in kept.values_list("pk", "overrides").iterator():
+            rows.filter(pk=pk).update(overrides=with_tables(settings))
+    for name in ("Recipe", "RecipeVersion"):
+        rows = apps.get_model("crawlservice", name).objects.using(alias)
+        for pk, text in rows.filter(text__contains='"settings"').values_list("pk", "text"):
+            recipe = json.loads(text)
+            settings = recipe.get("settings")
+            if isinstance(settings, dict) and (new := with_tables(settings)) != settings:
+                recipe["settings"] = new
+                rows.filter(pk=pk).update(text=json.dumps(recipe, ensure_ascii=False))
 
 
 class Migration(migrations.Migration):
