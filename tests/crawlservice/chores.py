@@ -1,10 +1,14 @@
-"""Shared functions of the tests of chores."""
+"""Shared functions of the tests of chores, and of work that several processes do at once."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
+
+from django.db import connection
 
 from crawlservice.steward.steward import Steward
 
@@ -24,3 +28,20 @@ def until(ready: Callable[[], bool], what: str = "it did not come") -> None:
     while not ready():
         assert time.monotonic() < deadline, what
         time.sleep(0.02)
+
+
+def at_once(*works: Callable[[], W]) -> list[W]:
+    """Calls them at the same moment, each in a thread with a database connection of its own.
+    Returns their results, or raises the error of the first that failed."""
+    begin = threading.Barrier(len(works))
+
+    def one(work: Callable[[], W]) -> W:
+        try:
+            connection.ensure_connection()
+            begin.wait(60)
+            return work()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(works)) as pool:
+        return [future.result() for future in [pool.submit(one, work) for work in works]]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
 from ipaddress import ip_network
@@ -12,7 +10,6 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import connection
 from django.db.models.functions import Now
 
 from crawlframe.frontier import Frontier
@@ -35,7 +32,7 @@ from crawlservice.models import (
 )
 from crawlservice.steward import pruning, steward
 from crawlservice.steward.pruning import Pruner
-from tests.crawlservice.chores import until
+from tests.crawlservice.chores import at_once, until
 from tests.crawlservice.receiver import Receiver
 
 pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
@@ -238,18 +235,7 @@ def test_messages_are_english_whatever_the_reader(target: AlertTarget) -> None:
 def test_an_alert_is_open_once_however_many_look(database: str) -> None:
     """Two stewards that both believe to lead."""
     now = clock.now()
-    barrier = threading.Barrier(4)
-
-    def look() -> None:
-        barrier.wait(60)
-        try:
-            find(now, "shop", "news")
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(4) as pool:
-        for future in [pool.submit(look) for _ in range(4)]:
-            future.result()
+    at_once(*[lambda: find(now, "shop", "news")] * 4)
     assert Alert.objects.count() == 2
 
 
@@ -257,18 +243,7 @@ def test_a_message_is_made_once_however_many_announce(target: AlertTarget) -> No
     add_rule(target)
     find(clock.now() - HOUR, "shop")
     now = clock.now()
-    barrier = threading.Barrier(4)
-
-    def tell() -> None:
-        barrier.wait(60)
-        try:
-            announce(now)
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(4) as pool:
-        for future in [pool.submit(tell) for _ in range(4)]:
-            future.result()
+    at_once(*[lambda: announce(now)] * 4)
     assert len(titles()) == 1
 
 

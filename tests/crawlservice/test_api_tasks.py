@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import connections
 from django.utils import timezone
 
 from crawlframe.frontier import Frontier
 from crawlservice.models import Action, Page, Submission, Task
 from crawlservice.tasks import bulk_submit
 from crawlservice.tasks.submit import cancel, submit
+from tests.crawlservice.chores import at_once
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.programs import FAR, Program, person, program
 
@@ -207,19 +207,7 @@ def test_two_at_the_same_time_with_one_key_are_one(
         return look(*arguments)
 
     monkeypatch.setattr(bulk_submit, "_published", meet)
-    answers: list[Any] = []
-
-    def send() -> None:
-        try:
-            answers.append(api.post("tasks", ULM, **keyed("k")))
-        finally:
-            connections.close_all()
-
-    threads = [threading.Thread(target=send) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(90)
+    answers = at_once(*[lambda: api.post("tasks", ULM, **keyed("k"))] * 2)
     assert sorted(answer.status_code for answer in answers) == [200, 201]
     assert answers[0].json()["id"] == answers[1].json()["id"]
     assert Task.objects.count() == 1

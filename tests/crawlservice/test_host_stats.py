@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import pytest
 from django.db import transaction
@@ -11,6 +12,7 @@ from django.db.models import F
 from crawlframe.run.ledger import HostStats, LedgerAway
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Host
+from tests.crawlservice.chores import at_once
 
 pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
 
@@ -77,26 +79,14 @@ def test_odd_names_and_reasons() -> None:
 
 def test_two_workers_add_the_same_hosts_in_any_order() -> None:
     names = [f"h{n}.example" for n in range(40)]
-    problems: list[Exception] = []
 
     def work(mine: list[str]) -> None:
-        ledger = DjangoLedger()
-        try:
-            for _ in range(15):
-                ledger.activity.add_host_stats(
-                    {name: HostStats(1, 0, 1, 5, {200: 1}, 200) for name in mine}
-                )
-        except Exception as error:
-            problems.append(error)
-        finally:
-            ledger.close()
+        for _ in range(15):
+            DjangoLedger().activity.add_host_stats(
+                {name: HostStats(1, 0, 1, 5, {200: 1}, 200) for name in mine}
+            )
 
-    threads = [threading.Thread(target=work, args=[some]) for some in (names, names[::-1])]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert problems == []
+    at_once(*(partial(work, some) for some in (names, names[::-1])))
     assert {*Host.objects.values_list("pages", flat=True)} == {30}
     assert all(host.statuses == {"200": 30} for host in Host.objects.all())
 

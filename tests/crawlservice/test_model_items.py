@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import threading
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from crawlframe.run.link_filters import LinkPage
 from crawlframe.run.outcome import Outcome
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Item, Page, RowChange, Task
+from tests.crawlservice.chores import at_once
 
 pytestmark = pytest.mark.databases("sqlite", "postgres")
 
@@ -274,28 +275,16 @@ def test_history_is_not_kept_of_the_time_alone(task: Task) -> None:
 def test_parallel_upserts_of_the_same_rows_all_succeed(task: Task) -> None:
     if connection.vendor == "sqlite":
         pytest.skip("SQLite has one writer")
-    failures: list[BaseException] = []
 
     def work(number: int) -> None:
-        try:
-            for n in range(10):
-                urls = [f"u{(k * (number + 1)) % 7}" for k in range(7)]
-                rows = [
-                    Upsert(House(url=url, price=n), on="url", history=bool(number % 2))
-                    for url in urls
-                ]
-                commit(page(task, f"{number}/{n}", *rows))
-        except BaseException as error:
-            failures.append(error)
-        finally:
-            connection.close()
+        for n in range(10):
+            urls = [f"u{(k * (number + 1)) % 7}" for k in range(7)]
+            rows = [
+                Upsert(House(url=url, price=n), on="url", history=bool(number % 2)) for url in urls
+            ]
+            commit(page(task, f"{number}/{n}", *rows))
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    at_once(*(partial(work, number) for number in range(4)))
     assert houses.count() == 7
     assert Page.objects.count() == 40
 

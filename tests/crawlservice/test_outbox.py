@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, DataError, OperationalError, connection
+from django.db import DatabaseError, DataError, OperationalError
 from django.utils import timezone
 
 from crawlframe.errors import CrawlframeError
@@ -18,6 +16,7 @@ from crawlservice.connections.contained import failures
 from crawlservice.models import Delivery, Event, Webhook
 from crawlservice.outbox.outbox import JITTER, LEASE, MAX_PROBLEM, Backoff, Claim, Outbox
 from crawlservice.outbox.sender import OutboxThread, Sender
+from tests.crawlservice.chores import at_once
 
 pytestmark = pytest.mark.usefixtures("orm")
 
@@ -46,18 +45,8 @@ def row(claim: Claim) -> Delivery:
 
 
 def test_of_senders_that_compete_each_message_has_one(outbox: Outbox[int]) -> None:
-    barrier = threading.Barrier(4)
-
-    def compete() -> list[int]:
-        barrier.wait(60)
-        try:
-            return [message for _, message in outbox.claim([], 9)]
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(4) as pool:
-        found = [pool.submit(compete) for _ in range(4)]
-        claimed = [message for future in found for message in future.result()]
+    found = at_once(*[lambda: [message for _, message in outbox.claim([], 9)]] * 4)
+    claimed = [message for some in found for message in some]
     assert len(claimed) == len(set(claimed)) >= RECEIVERS
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +14,7 @@ from crawlframe.run.ledger import RobotsTurn
 from crawlservice.ledger.robots import forget
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import RobotsFile
+from tests.crawlservice.chores import at_once
 
 pytestmark = pytest.mark.usefixtures("orm")
 
@@ -101,24 +101,8 @@ def test_a_forgotten_one_is_read_again(service: Frontier) -> None:
 def test_of_many_at_once_one_has_the_turn(before: str) -> None:
     if before == "due":
         RobotsFile.objects.create(origin=ORIGIN, lease_until=Now() - timedelta(seconds=1))
-    turns: list[RobotsTurn] = []
-    start = threading.Barrier(ASKERS)
-
-    def ask() -> None:
-        ledger = DjangoLedger()
-        try:
-            start.wait()
-            turns.append(turn_of(ledger, ORIGIN))
-        finally:
-            ledger.close()
-
-    threads = [threading.Thread(target=ask) for _ in range(ASKERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    turns = at_once(*[lambda: turn_of(DjangoLedger(), ORIGIN)] * ASKERS)
     assert [turn.mine for turn in turns].count(True) == 1
-    assert len(turns) == ASKERS
 
 
 def test_a_text_of_any_characters_is_kept() -> None:

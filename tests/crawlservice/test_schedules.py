@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -35,6 +34,7 @@ from crawlservice.steward.steward import Steward
 from crawlservice.tasks.submit import cancel, pause
 from crawlservice.webhooks.deliveries import body, create_deliveries
 from tests.conftest import CHECKOUT
+from tests.crawlservice.chores import at_once
 from tests.crawlservice.conftest import redis_at
 
 pytestmark = pytest.mark.databases("sqlite", "postgres")
@@ -420,34 +420,10 @@ def test_a_next_time_that_was_written_back_starts_nothing(add: Add) -> None:
     assert following > timezone.now()
 
 
-def together(count: int) -> None:
-    """Calls ``start_due`` in ``count`` threads at a time; the first is slow, with an open
-    transaction."""
-    problems: list[BaseException] = []
-    begin = threading.Barrier(count)
-
-    def steward() -> None:
-        try:
-            connection.ensure_connection()
-            begin.wait()
-            start_due()
-        except BaseException as error:
-            problems.append(error)
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=steward) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert problems == []
-
-
 def test_many_stewards_at_a_time_start_it_once(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
     made = [add(overlap="allow", name=f"{n}") for n in range(5)]
     monkeypatch.setattr(faults, "at", Faults("schedule.before:1:delay").at)
-    together(4)
+    at_once(*[start_due] * 4)
     assert [outcomes(schedule) for schedule in made] == [["submitted"]] * 5
     assert Task.objects.count() == 5
 
@@ -460,7 +436,7 @@ def test_many_stewards_at_a_time_end_a_wait_once(add: Add, monkeypatch: pytest.M
     Schedule.objects.update(next_at=timezone.now() + timedelta(hours=1))
     end(Task.objects.get().pk)
     monkeypatch.setattr(faults, "at", Faults("schedule.before:1:delay").at)
-    together(4)
+    at_once(*[start_due] * 4)
     assert outcomes(schedule) == ["submitted", "submitted"]
     assert Task.objects.count() == 2
 

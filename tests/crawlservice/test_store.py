@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Collection, Mapping
 from contextlib import closing
+from functools import partial
 from uuid import UUID
 
 import psycopg2
@@ -25,6 +26,7 @@ from crawlservice.ledger import rows
 from crawlservice.ledger.participants import participants
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Item, Page, Stat, Task
+from tests.crawlservice.chores import at_once
 
 pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
 
@@ -123,24 +125,12 @@ def test_committing_again_changes_nothing(task: Task) -> None:
 
 def test_two_threads_with_the_same_requests_do_not_deadlock(task: Task) -> None:
     names = [f"p{n}" for n in range(40)]
-    problems: list[Exception] = []
 
     def write(order: list[str]) -> None:
-        ledger = DjangoLedger()
-        try:
-            for _ in range(5):
-                ledger.commit([outcome(task, name) for name in order])
-        except Exception as error:
-            problems.append(error)
-        finally:
-            ledger.close()
+        for _ in range(5):
+            DjangoLedger().commit([outcome(task, name) for name in order])
 
-    threads = [threading.Thread(target=write, args=(order,)) for order in (names, names[::-1])]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert problems == []
+    at_once(*(partial(write, order) for order in (names, names[::-1])))
     assert (Page.objects.count(), Item.objects.count()) == (40, 40)
 
 

@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 
 from crawlframe.conf import Settings
@@ -32,7 +31,7 @@ from crawlservice.webhooks.deliveries import (
     sample_message,
 )
 from crawlservice.webhooks.sender import LIMITS, WebhookSender, send_now
-from tests.crawlservice.chores import until
+from tests.crawlservice.chores import at_once, until
 from tests.crawlservice.receiver import Receiver, verify
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
@@ -136,25 +135,7 @@ def test_two_that_believe_they_lead_hand_out_once(hook: Hook, ended_task: Task) 
     hook("a")
     hook("b")
     Event.objects.bulk_create(Event(task=ended_task, kind="finished") for _ in range(50))
-    problems: list[BaseException] = []
-    begin = threading.Barrier(3)
-
-    def leader() -> None:
-        try:
-            connection.ensure_connection()
-            begin.wait()
-            create_deliveries()
-        except BaseException as error:
-            problems.append(error)
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=leader) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert problems == []
+    at_once(*[create_deliveries] * 3)
     assert Delivery.objects.count() == 51 * 2
 
 

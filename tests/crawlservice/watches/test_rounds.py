@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import orjson
 import pytest
-from django.db import connection
 from django.test import override_settings
 from django.utils import timezone
 
@@ -32,6 +30,7 @@ from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import WrongState
 from crawlservice.watches import editing, rounds
 from crawlservice.webhooks.deliveries import body, create_deliveries
+from tests.crawlservice.chores import at_once
 from tests.crawlservice.watches.conftest import News, Site
 
 BOTH = pytest.mark.databases("sqlite", "postgres")  # SQL that differs, or locks rows
@@ -376,21 +375,7 @@ def test_old_rounds_are_removed(site: Site, watch: Watch, ahead: Ahead) -> None:
 @BOTH
 def test_two_leaders_make_one_round(site: Site, watch: Watch, ahead: Ahead) -> None:
     ahead(days=1)
-    made: list[Any] = []
-    both = threading.Barrier(2)
-
-    def lead() -> None:
-        both.wait()
-        try:
-            made.append(rounds.work(watch.pk, site.info))
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=lead) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    made = at_once(*[lambda: rounds.work(watch.pk, site.info)] * 2)
     (task,) = [task for task in made if task is not None]
     site.visit(task)
     assert WatchedPage.objects.filter(visits=2).count() == 3
