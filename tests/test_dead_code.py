@@ -56,7 +56,11 @@ LOADED_BY_NAME = {
 }
 # Modules whose names are read from outside.
 READ_BY_NAME = (
-    "crawlframe.recorded.pytest_plugin", "crawlservice.formats.en.formats",
+    "crawlframe.recorded.pytest_plugin",
+    *(f"crawlservice.alerts.conditions.{subject}" for subject in (
+        "deliveries", "hosts", "nodes", "quality", "schedules", "tasks",
+    )),
+    "crawlservice.formats.en.formats",
     "crawlservice.formats.zh_Hans.formats", "crawlservice.node_settings",
     "crawlservice.outside_settings", "crawlservice.settings",
     "crawlservice.testing.condition_contract", "crawlservice.testing.target_contract",

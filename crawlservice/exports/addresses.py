@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from django.conf import settings
 
 from crawlframe.base.secret import MASK
+from crawlframe.errors import ArgumentError
 
 Address = tuple[str, ...]
-Refusal = Callable[[str, str], Exception]
 HTTP = ("http", "https")
 
 
-def parts_of(field: str, url: str, refusal: Refusal) -> SplitResult:
-    """Raises ``refusal(field, text)``."""
+class BadExport(ArgumentError):
+    """``field``: the part of the definition that is wrong."""
+
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(f"{field}: {text}")
+        self.field = field
+
+
+def parts_of(field: str, url: str) -> SplitResult:
+    """Raises BadExport."""
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        raise refusal(field, f"{error}; write it as scheme://host:port/path") from None
+        raise BadExport(field, f"{error}; write it as scheme://host:port/path") from None
     return parts
 
 
@@ -70,11 +77,11 @@ def is_masked(url: str) -> bool:
     return f":{MASK}@" in parts.netloc or parts.query == MASK
 
 
-def check_path(path: str, refusal: Refusal) -> None:
-    """Raises ``refusal`` for a directory that is not below the directory of exports."""
+def check_path(path: str) -> None:
+    """Raises BadExport for a directory that is not below the directory of exports."""
     top = Path(settings.EXPORT_DIR)
     if not (top / path).resolve().is_relative_to(top.resolve()):
-        raise refusal(
+        raise BadExport(
             "target.url",
             f"{path} is not below {top}; name a directory in it, or set CRAWLFRAME_EXPORT_DIR on "
             "the web and all nodes and restart them",

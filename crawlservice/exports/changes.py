@@ -14,9 +14,14 @@ from pydantic import TypeAdapter
 
 from crawlframe.base.secret import MASK
 from crawlframe.errors import CrawlframeError
-from crawlservice.exports.addresses import HTTP, is_masked, with_secrets_of, without_secrets
+from crawlservice.exports.addresses import (
+    HTTP,
+    BadExport,
+    is_masked,
+    with_secrets_of,
+    without_secrets,
+)
 from crawlservice.exports.definition import AnyTarget, Definition
-from crawlservice.exports.errors import BadExport
 from crawlservice.exports.source import start_of
 from crawlservice.exports.target import Target, kinds
 from crawlservice.models import Export

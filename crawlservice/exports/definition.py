@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Union
 from pydantic import Field
 
 from crawlframe.errors import CrawlframeError
-from crawlservice.exports.errors import BadExport
+from crawlservice.exports.addresses import BadExport
 from crawlservice.exports.target import Target, TargetConfig, kinds
 from crawlservice.models import EXPORT_NAME, LABEL_NAME, LABEL_VALUE, LABELS, SPIDER
 from crawlservice.tasks import labels

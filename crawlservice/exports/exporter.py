@@ -29,7 +29,6 @@ from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.models import Export, Installation
 from crawlservice.outbox.outbox import MAX_PROBLEM, Backoff
 from crawlservice.outbox.sender import IDLE_SECONDS, OutboxThread
-from crawlservice.tasks.results.column_types import Kinds
 
 RETRIES = Backoff((5, 15, 60, 300, 900, 1800))
 log = logging.getLogger(__name__)
@@ -116,7 +115,7 @@ class Exporter(OutboxThread):
     def _read(self, export: Export, writer: Writer) -> bool:
         """Reads on. Returns whether there may be more."""
         if self._batch is None:
-            self._batch = ExportBatch(kinds_of(export), writer.limits.columns)
+            self._batch = ExportBatch(dict(export.columns), writer.limits.columns)
             self._reached = export.position
         batch = self._batch
         if export.planned is not None:
@@ -198,11 +197,6 @@ def tried(export: Export, node: Settings) -> str:
 def open_writer(target: Target, node: Settings) -> Writer:
     """Raises TargetError."""
     return target.open(node, str(Installation.objects.get_or_create(pk=1)[0].uuid))
-
-
-def kinds_of(export: Export) -> Kinds:
-    """The columns that earlier batches had."""
-    return dict(export.columns)
 
 
 def plan(export: Export, batch: ExportBatch) -> bool:

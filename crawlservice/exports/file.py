@@ -133,8 +133,8 @@ def read(
 
     from pydantic import ValidationError
 
+    from crawlservice.exports.addresses import BadExport
     from crawlservice.exports.definition import Definition, place_of
-    from crawlservice.exports.errors import BadExport
 
     try:
         text = path.read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from django.db.models.functions import Coalesce
 
 from crawlframe.items.key_order import in_order
 from crawlservice.connections import clock
-from crawlservice.exports.errors import BadExport
+from crawlservice.exports.addresses import BadExport
 from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.models import Export, Item, Page
 from crawlservice.tasks.label_rows import tasks_with

@@ -14,38 +14,55 @@ from crawlservice.models.alert import (
     Severity,
 )
 from crawlservice.models.alias import AliasRule, TaskAliases
-from crawlservice.models.budget import Spent, Trap
 from crawlservice.models.cluster import Era, Generation, Installation, Sample
 from crawlservice.models.error import BulkRetry, ErrorGroup
 from crawlservice.models.export import EXPORT_NAME, Export, ExportFile
 from crawlservice.models.file import MEDIA_TYPE, PageFile, StoredFile
 from crawlservice.models.host import HELD, HOST, NOTE, ORDERED, UNSENT, Host
 from crawlservice.models.identity import BotKey, HostCredential
-from crawlservice.models.label import LABEL_NAME, LABEL_VALUE, LABELS, Label
 from crawlservice.models.ledger import (
     MODEL,
     VERSION,
     Item,
+    LogLine,
     Page,
     RowChange,
+    Spent,
     StartPart,
     Stat,
     TaskLayer,
+    TaskLog,
     TaskState,
+    Trap,
 )
-from crawlservice.models.log import LogLine, TaskLog
 from crawlservice.models.outbox import Delivery, Event, RowDelivery, Webhook
 from crawlservice.models.page import HOST as PAGE_HOST
 from crawlservice.models.page import TAG, KeptPage, PageBody, PageSegment
-from crawlservice.models.people import Action, SetupLink, Submission, Token
+from crawlservice.models.people import (
+    QUERY,
+    VIEW_NAME,
+    Action,
+    SavedView,
+    SetupLink,
+    Submission,
+    Token,
+)
 from crawlservice.models.proxy import Proxy, ProxySource
 from crawlservice.models.quality import Finding, Profile
 from crawlservice.models.recipe import Recipe, RecipeVersion
 from crawlservice.models.reparse import ParsedPage, ReplacedItem
 from crawlservice.models.robots import RobotsFile
 from crawlservice.models.spider import MAX_REASON, DisabledSpider
-from crawlservice.models.task import SPIDER, Run, Schedule, Task
-from crawlservice.models.view import QUERY, VIEW_NAME, SavedView
+from crawlservice.models.task import (
+    LABEL_NAME,
+    LABEL_VALUE,
+    LABELS,
+    SPIDER,
+    Label,
+    Run,
+    Schedule,
+    Task,
+)
 from crawlservice.models.watch import Watch, WatchDay, WatchedHost, WatchedItem, WatchedPage
 
 __all__ = (

@@ -1,5 +1,5 @@
-"""The ledger and the results of its requests: one Page per request that ended, its items, and the
-statistics of spiders."""
+"""The ledger and the results of its requests: one Page per request that ended, its items, the
+statistics and logs of spiders, and what tasks have spent."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from crawlframe.run.outcome import CANCELLED, EXCLUDED
 from crawlservice.models.task import Task, task_key
 
 VERSION = 40  # characters of the label of a code version
+TEMPLATE = 500  # characters of the template of a trap
+SPENT_HOST = 260  # characters of a host with its port
+LOGGER = 100  # characters of a logger's name
 MODEL = 200  # characters of the label of a model, such as shop.house
 
 
@@ -285,3 +288,81 @@ class TaskLayer(models.Model):
 
     def __str__(self) -> str:
         return f"layer {self.number}"
+
+
+class Spent(models.Model):
+    """The bytes of a task's pages, of all hosts (``host`` is empty) or of one; only for tasks with
+    such a limit. Written in the transactions of the pages."""
+
+    task = task_key()
+    host = models.CharField(_("host"), max_length=SPENT_HOST, blank=True, default="")
+    bytes = models.BigIntegerField(_("bytes"))
+
+    class Meta:
+        verbose_name = _("spent budget")
+        verbose_name_plural = _("spent budgets")
+        ordering = ("task", "host")
+        constraints = (models.UniqueConstraint(fields=("task", "host"), name="spent_once"),)
+
+    def __str__(self) -> str:
+        return self.host or str(self.task)
+
+
+class Trap(models.Model):
+    """URLs of one form, many of which bring nothing new. The numbers of the workers that noticed it
+    are added; they look at a sample of the pages."""
+
+    task = task_key()
+    template = models.CharField(_("URLs"), max_length=TEMPLATE)
+    pages = models.BigIntegerField(_("pages"))
+    contents = models.BigIntegerField(_("different contents"))
+
+    class Meta:
+        verbose_name = _("possible trap")
+        verbose_name_plural = _("possible traps")
+        ordering = ("task", "-pages")
+        constraints = (models.UniqueConstraint(fields=("task", "template"), name="trap_once"),)
+
+    def __str__(self) -> str:
+        return self.template
+
+
+class LogLine(models.Model):
+    """One message that a spider of a task logged or printed, with the time of the machine that ran
+    it."""
+
+    task = task_key()
+    at = models.DateTimeField(_("time"))
+    level = models.SmallIntegerField(_("level"), help_text=_("10 debug, 20 info, 30 warning, …"))
+    logger = models.CharField(_("logger"), max_length=LOGGER)
+    rid = models.UUIDField(_("request"), null=True, blank=True)
+    url = models.TextField("URL", blank=True, default="")
+    text = models.TextField(_("text"))
+    worker = models.TextField(_("worker"), default="", db_default="")  # node and process
+
+    class Meta:
+        verbose_name = _("log line")
+        verbose_name_plural = _("log lines")
+        ordering = ("task", "id")
+        indexes = (models.Index(fields=("task", "id"), name="logline_task"),)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class TaskLog(models.Model):
+    """The kept part of a task's log. Its row is locked while lines are added."""
+
+    task = task_key()
+    lines = models.BigIntegerField(_("lines"))
+    size = models.BigIntegerField(_("bytes"))
+    dropped = models.BigIntegerField(_("dropped lines"))
+
+    class Meta:
+        verbose_name = _("log of a task")
+        verbose_name_plural = _("logs of tasks")
+        ordering = ("task",)
+        constraints = (models.UniqueConstraint(fields=("task",), name="tasklog_once"),)
+
+    def __str__(self) -> str:
+        return f"{self.lines} lines of task {self.task_id}"

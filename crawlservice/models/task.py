@@ -1,4 +1,4 @@
-"""Task: one submitted crawl, and the schedules that submit them."""
+"""Task: one submitted crawl, its labels, and the schedules that submit them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 SPIDER = 100  # characters of a spider's name
 REASON = 200  # characters of the reason for a task's outcome
+LABELS = 20  # labels of one task
+LABEL_NAME = 40  # characters
+LABEL_VALUE = 100
 USER = settings.AUTH_USER_MODEL
 
 
@@ -365,3 +368,23 @@ class Run(models.Model):
 
     def __str__(self) -> str:
         return f"{self.schedule} at {self.due_at:%Y-%m-%d %H:%M:%S}"
+
+
+class Label(models.Model):
+    """One label of one task."""
+
+    # Without a constraint: an older process deletes tasks without knowing this table.
+    task = task_key(related_name="labels")
+    name = models.CharField(_("name"), max_length=LABEL_NAME)
+    value = models.CharField(_("value"), max_length=LABEL_VALUE)
+
+    class Meta:
+        verbose_name = _("label")
+        verbose_name_plural = _("labels")
+        ordering = ("task", "name")
+        constraints = (models.UniqueConstraint(fields=("task", "name"), name="label_once"),)
+        # With the task, so that the tasks of a label are read in their order.
+        indexes = (models.Index(fields=("name", "value", "task"), name="label_found"),)
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value}"

@@ -21,9 +21,8 @@ from django.conf import settings as django_settings
 
 from crawlframe.conf import Settings
 from crawlservice.exports import changes, exporter
-from crawlservice.exports.addresses import with_secrets_of, without_secrets
+from crawlservice.exports.addresses import BadExport, with_secrets_of, without_secrets
 from crawlservice.exports.dialects import MySQL, connect
-from crawlservice.exports.errors import BadExport
 from crawlservice.exports.exporter import tried
 from crawlservice.exports.target import Limits
 from crawlservice.exports.targets.table import names

@@ -29,7 +29,7 @@ from crawlservice.admin.parts.lookups import DeclaredLookups, row_action
 from crawlservice.admin.parts.whole_page import secret_page, whole_page
 from crawlservice.display import badge, label_chips, moment, page_link, readable, task_link
 from crawlservice.exports import changes
-from crawlservice.exports.errors import BadExport
+from crawlservice.exports.addresses import BadExport
 from crawlservice.exports.source import left, state_of, with_newest
 from crawlservice.exports.target import place_of
 from crawlservice.models import Export, ExportFile

@@ -21,8 +21,8 @@ from unfold.widgets import (
 from crawlframe.base.secret import MASK
 from crawlservice.admin.parts.setting_fields import LabelsField, SpiderWidget
 from crawlservice.exports import changes
+from crawlservice.exports.addresses import BadExport
 from crawlservice.exports.definition import Definition, place_of
-from crawlservice.exports.errors import BadExport
 from crawlservice.exports.source import start_of
 from crawlservice.exports.target import FormField, Target, kinds
 from crawlservice.models import Export

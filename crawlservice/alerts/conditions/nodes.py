@@ -75,7 +75,8 @@ def _no_leader_sentence(facts: Facts) -> str:
         "other": gettext("Redis belongs to another installation."),
         "nodes": gettext("No node is running, or none can lead."),
     }.get(facts["why"], f"{facts['why']}.")
-    return f"{gettext('Nothing is started, watched or replayed.')} {why}"
+    effect = gettext("Nothing is started, watched or replayed.")
+    return f"{effect} {why}"
 
 
 NO_LEADER = Condition(

@@ -14,8 +14,8 @@ from crawlservice.api.parts.errors import READING, WRITING, ApiError
 from crawlservice.api.parts.paging import TEXT, After, Limit, oldest_first
 from crawlservice.api.parts.schemas import StrictInput
 from crawlservice.exports import changes
+from crawlservice.exports.addresses import BadExport
 from crawlservice.exports.definition import Definition
-from crawlservice.exports.errors import BadExport
 from crawlservice.exports.source import left, state_of, with_newest
 from crawlservice.models import EXPORT_NAME, Export, ExportFile
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal, Protocol
+from typing import IO, Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
@@ -25,12 +25,12 @@ from crawlframe.base import faults
 from crawlframe.conf import Settings
 from crawlservice.exports.addresses import (
     Address,
+    BadExport,
     check_path,
     directory_of,
     host_of,
     parts_of,
 )
-from crawlservice.exports.errors import BadExport
 from crawlservice.exports.target import (
     BatchName,
     ExportBatch,
@@ -116,9 +116,9 @@ class FilesTarget(Target):
 
     def check(self) -> None:
         """Raises BadExport."""
-        scheme = parts_of("target.url", self.url, BadExport).scheme
+        scheme = parts_of("target.url", self.url).scheme
         if not scheme:
-            check_path(self.url, BadExport)
+            check_path(self.url)
         elif scheme not in SCHEMES:
             raise BadExport("target.url", f"{scheme}:// is none of s3://, sftp:// and a directory")
         elif not host_of(self.url):
@@ -128,7 +128,7 @@ class FilesTarget(Target):
         if self.private_key and scheme != "sftp":
             raise BadExport("target.private_key", "only SFTP has one")
         if self.endpoint:
-            parts_of("target.endpoint", self.endpoint, BadExport)
+            parts_of("target.endpoint", self.endpoint)
 
     @property
     def destination(self) -> Address:
@@ -165,7 +165,7 @@ class FilesWriter:
 
     def _place(self, file: str, batch: ExportBatch) -> str:
         """Renames it into place when it is on the disk."""
-        check_path(self._target.url, _misplaced)  # this node may have another directory
+        check_path(self._target.url)  # this node may have another directory
         directory = directory_of(self._target.url)
         directory.mkdir(parents=True, exist_ok=True)
         draft = directory / f".{file}.{uuid4().hex}.part"
@@ -203,10 +203,6 @@ class FilesWriter:
                 sink(piece)
 
 
-def _misplaced(field: str, text: str) -> TargetError:
-    return TargetError(f"{field}: {text}")
-
-
 Sink = Callable[[bytes], object]
 
 
@@ -232,18 +228,6 @@ def _sync(directory: Path) -> None:
 
 
 TARGET = TargetKind("files", _("files: directory, S3, SFTP"), FilesTarget)
-
-
-class StoreTarget(Protocol):
-    """An address, and the credentials of a store."""
-
-    url: str
-    key: str
-    secret: str
-    private_key: str
-    host_key: str
-    endpoint: str
-    region: str
 
 
 class ObjectStore:
@@ -281,7 +265,7 @@ class ObjectStore:
         self._system.rm_file(f"{self._directory}/{name}")
 
 
-def open_store(target: StoreTarget) -> ObjectStore:
+def open_store(target: FilesTarget) -> ObjectStore:
     """Opens the store of a target. Raises TargetError, and the errors of the libraries."""
     parts = urlsplit(target.url)
     scheme = parts.scheme
@@ -295,7 +279,7 @@ def open_store(target: StoreTarget) -> ObjectStore:
     return ObjectStore(_s3(target), place, shown, renames=False)
 
 
-def _s3(target: StoreTarget) -> Any:
+def _s3(target: FilesTarget) -> Any:
     import s3fs  # large
 
     place = {"endpoint_url": target.endpoint or None, "region_name": target.region or None}
@@ -320,7 +304,7 @@ def _checked(info: Any) -> socket.socket:
     return socket.socket(*info[:3])
 
 
-def _sftp(target: StoreTarget) -> Any:
+def _sftp(target: FilesTarget) -> Any:
     """fsspec's own connects to whatever answers; this one verifies the server's key."""
     import paramiko
     from fsspec.implementations.sftp import SFTPFileSystem

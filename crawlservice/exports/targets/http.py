@@ -14,8 +14,7 @@ from pydantic import Field
 from crawlframe.base import faults
 from crawlframe.conf import Settings
 from crawlframe.fetch.journey.context import FetchLimits
-from crawlservice.exports.addresses import Address, host_of, parts_of
-from crawlservice.exports.errors import BadExport
+from crawlservice.exports.addresses import Address, BadExport, host_of, parts_of
 from crawlservice.exports.target import (
     BatchName,
     ExportBatch,
@@ -60,7 +59,7 @@ class HttpTarget(Target):
     ] = ""
 
     def check(self) -> None:
-        parts = parts_of("target.url", self.url, BadExport)
+        parts = parts_of("target.url", self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise BadExport("target.url", "it must start with https:// or http://")
         if "@" in parts.netloc and not parts.password:

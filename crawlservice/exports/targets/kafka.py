@@ -14,8 +14,7 @@ from pydantic import Field
 
 from crawlframe.base import faults
 from crawlframe.conf import Settings
-from crawlservice.exports.addresses import Address
-from crawlservice.exports.errors import BadExport
+from crawlservice.exports.addresses import Address, BadExport
 from crawlservice.exports.source import KEY
 from crawlservice.exports.target import (
     BatchName,

@@ -12,9 +12,8 @@ from pydantic import Field
 
 from crawlframe.base import faults
 from crawlframe.conf import Settings
-from crawlservice.exports.addresses import Address, host_of, options_of, parts_of
+from crawlservice.exports.addresses import Address, BadExport, host_of, options_of, parts_of
 from crawlservice.exports.dialects import ROWS, Dialect, connect
-from crawlservice.exports.errors import BadExport
 from crawlservice.exports.source import KEY
 from crawlservice.exports.target import (
     BatchName,
@@ -56,7 +55,7 @@ class TableTarget(Target):
     ]
 
     def check(self) -> None:
-        parts = parts_of("target.url", self.url, BadExport)
+        parts = parts_of("target.url", self.url)
         if parts.scheme not in DATABASES or not parts.hostname or len(parts.path) < 2:
             raise BadExport(
                 "target.url", "write postgresql://user:password@host/database or mysql://…"

@@ -19,7 +19,7 @@ from crawlframe.run.outcome import Outcome
 from crawlframe.run.participant import Participant
 from crawlservice.connections.contained import contained
 from crawlservice.models import Spent, Task, Trap
-from crawlservice.models.budget import HOST, TEMPLATE
+from crawlservice.models.ledger import SPENT_HOST, TEMPLATE
 from crawlservice.tasks.progress.progress import Progress
 from crawlservice.tasks.progress.stats import TaskStats
 
@@ -128,7 +128,7 @@ def _note_traps(outcomes: Iterable[Outcome]) -> None:
 
 
 def _host(host: str) -> str:
-    return clean_text(host)[:HOST]
+    return clean_text(host)[:SPENT_HOST]
 
 
 # -- the clock ------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from django.db.models import F, QuerySet
 from crawlframe.items.encode import clean_text
 from crawlframe.run.ledger import LogLine as Line
 from crawlservice.models import LogLine, Task, TaskLog
-from crawlservice.models.log import LOGGER
+from crawlservice.models.ledger import LOGGER
 from crawlservice.tasks.results.task_rows import of_task
 
 MAX_LINES = 5_000  # of a task
