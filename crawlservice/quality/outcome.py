@@ -27,6 +27,10 @@ LENGTH = 200  # characters of a value
 # Monitors of whole runs, whose findings do not outlast a retry that puts them right.
 OF_WHOLE = ("items", "pages", "duration", "errors", "section", "choice", "yield", "distinct")
 RANKS = (Task.Outcome.FINISHED, Task.Outcome.FINISHED_WITH_ERRORS, Task.Outcome.FAILED)
+TOLD = (
+    "source", "monitor", "field", "subject", "unit", "low", "high", "usual", "seen", "last_good",
+    "good_version", "version",
+)  # fmt: skip
 NUMBERS = ("unit", "low", "high", "usual", "seen", "runs", "last_good", "good_version", "examples")
 
 
@@ -133,19 +137,8 @@ def as_json(finding: Finding) -> dict[str, Any]:
     """A finding in an event: without values of items, which not every receiver may see."""
     return {
         "text": sentence_of(finding),
-        "source": finding.source,
-        "monitor": finding.monitor,
-        "field": finding.field,
-        "subject": finding.subject,
-        "unit": finding.unit,
-        "low": finding.low,
-        "high": finding.high,
-        "usual": finding.usual,
-        "seen": finding.seen,
+        **{name: getattr(finding, name) for name in TOLD},
         "since": finding.since and finding.since.isoformat(),
-        "last_good": finding.last_good,
-        "good_version": finding.good_version,
-        "version": finding.version,
         "pages": [one["url"] for one in finding.examples],
     }
 

@@ -8,39 +8,35 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.db import transaction
-from django.db.models import Count, F, Model, QuerySet, Sum
+from django.db.models import CASCADE, Count, F, Model, QuerySet, Sum
 
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import (
     Delivery,
     Event,
-    Finding,
     Item,
     KeptPage,
-    Label,
-    LogLine,
     Page,
     PageFile,
     ParsedPage,
-    Profile,
     ReplacedItem,
     Run,
-    Sample,
-    Spent,
-    StartPart,
-    Stat,
     Task,
-    TaskAliases,
-    TaskLayer,
-    TaskLog,
-    TaskState,
-    Trap,
 )
 from crawlservice.tasks.results.task_rows import of_task
 from crawlservice.tasks.retry import ENDED
 
 ROWS_PER_DELETE = 5_000  # rows deleted in one transaction, more or less
 GROUP = 500  # tasks at most
+COUNTED = (Item, Page)
+# All other tables whose rows go with their task.
+OF_TASK = [
+    one.related_model
+    for one in Task._meta.related_objects
+    if one.on_delete is CASCADE
+    and one.related_model._meta.app_label == Task._meta.app_label
+    and one.related_model not in COUNTED
+]
 
 
 class RemovalExtent(NamedTuple):
@@ -143,26 +139,7 @@ def _forget_examples(pages: QuerySet[Page]) -> None:
 def _remove(group: list[int]) -> RemovalExtent:
     ended = _ended(group)
     _delete(Delivery.objects.filter(event__in=Event.objects.filter(task__in=ended)))
-    for model in (
-        Event,
-        Finding,
-        KeptPage,
-        Label,
-        LogLine,
-        PageFile,
-        ParsedPage,
-        Profile,
-        ReplacedItem,
-        Sample,
-        Spent,
-        StartPart,
-        Stat,
-        TaskAliases,
-        TaskLayer,
-        TaskLog,
-        TaskState,
-        Trap,
-    ):
+    for model in OF_TASK:
         _delete(model._default_manager.filter(task__in=ended))
     _forget_examples(Page.objects.filter(task__in=ended))
     items = _delete(Item.objects.filter(task__in=ended))
