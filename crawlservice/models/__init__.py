@@ -39,10 +39,7 @@ from crawlservice.models.outbox import Delivery, Event, RowDelivery, Webhook
 from crawlservice.models.page import HOST as PAGE_HOST
 from crawlservice.models.page import TAG, KeptPage, PageBody, PageSegment
 from crawlservice.models.people import (
-    QUERY,
-    VIEW_NAME,
     Action,
-    SavedView,
     SetupLink,
     Submission,
     Token,
@@ -67,14 +64,14 @@ from crawlservice.models.watch import Watch, WatchDay, WatchedHost, WatchedItem,
 
 __all__ = (
     "EXPORT_NAME", "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MAX_REASON",
-    "MEDIA_TYPE", "MODEL", "NOTE", "OPEN", "ORDERED", "PAGE_HOST", "QUERY", "SPIDER", "TAG",
-    "UNSENT", "VERSION", "VIEW_NAME", "Action", "Alert", "AlertMessage", "AlertNotice",
+    "MEDIA_TYPE", "MODEL", "NOTE", "OPEN", "ORDERED", "PAGE_HOST", "SPIDER", "TAG",
+    "UNSENT", "VERSION", "Action", "Alert", "AlertMessage", "AlertNotice",
     "AlertReport", "AlertRule", "AlertTarget", "AliasRule", "BotKey", "BulkRetry", "Delivery",
     "DisabledSpider", "Era", "ErrorGroup", "Event", "Export", "ExportFile", "Finding",
     "Generation", "Host", "HostCredential", "Installation", "Item", "KeptPage", "Label",
     "LogLine", "Page", "PageBody", "PageFile", "PageSegment", "ParsedPage",
     "Profile", "Proxy", "ProxySource", "Recipe", "RecipeVersion", "ReplacedItem", "RobotsFile",
-    "RowChange", "RowDelivery", "Run", "Sample", "SavedView", "Schedule", "SetupLink", "Severity",
+    "RowChange", "RowDelivery", "Run", "Sample", "Schedule", "SetupLink", "Severity",
     "Spent", "StartPart", "Stat", "StoredFile", "Submission", "Task", "TaskAliases", "TaskLayer",
     "TaskLog", "TaskState", "Token", "Trap", "Watch", "WatchDay", "WatchedHost", "WatchedItem",
     "WatchedPage", "Webhook",

@@ -1,4 +1,4 @@
-"""People: the tokens of their programs, the journal of all actions, and saved views."""
+"""People: the tokens of their programs, and the journal of all actions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.models.task import Task
-
-VIEW_NAME = 60  # characters
-QUERY = 1000  # characters of the filters of a view
 
 
 class Token(models.Model):
@@ -110,25 +107,3 @@ class SetupLink(models.Model):
 
     def __str__(self) -> str:
         return f"until {self.expires_at:%Y-%m-%d %H:%M}"
-
-
-class SavedView(models.Model):
-    """Filters of the list of tasks that a user keeps under a name, for themselves or for all."""
-
-    # Without a constraint: an older process deletes users without knowing this table.
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.CASCADE, db_constraint=False, verbose_name=_("user")
-    )
-    name = models.CharField(_("name"), max_length=VIEW_NAME)
-    query = models.CharField(_("filters"), max_length=QUERY, blank=True)
-    shared = models.BooleanField(_("shared"), default=False, help_text=_("everybody sees it"))
-    created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
-
-    class Meta:
-        verbose_name = _("saved view")
-        verbose_name_plural = _("saved views")
-        ordering = ("name", "id")
-        constraints = (models.UniqueConstraint(fields=("user", "name"), name="saved_view_once"),)
-
-    def __str__(self) -> str:
-        return self.name

@@ -33,9 +33,8 @@ class AdminSite(UnfoldAdminSite):
         from crawlservice.admin.nodes import nodes
         from crawlservice.admin.spiders import spiders
         from crawlservice.admin.tasks import errors, submit_page
-        from crawlservice.admin.tasks import saved_views as savedviews
 
-        pages = (nodes, submit_page, spiders, errors, savedviews)
+        pages = (nodes, submit_page, spiders, errors)
         return [pattern for page in pages for pattern in page.urls(self)]
 
     def search(

@@ -1,4 +1,4 @@
-"""The list of tasks: numbers against the run before, and saved views."""
+"""The list of tasks: numbers against the run before."""
 
 from __future__ import annotations
 
@@ -6,19 +6,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from crawlframe.errors import ArgumentError
 from crawlframe.frontier import Frontier
 from crawlservice.display import sparkline
-from crawlservice.models import Action, SavedView, Task
-from crawlservice.tasks import saved_views
+from crawlservice.models import Task
 from crawlservice.tasks.progress import run_history
 from crawlservice.tasks.progress.run_history import histories
-from crawlservice.tasks.saved_views import filters_of, save
 from tests.crawlservice.web import cells, log_in_as, texts
 
 LIST = "/admin/crawlservice/task/"
@@ -88,67 +84,3 @@ def test_a_line_needs_two_points() -> None:
     assert sparkline([7]) == ""
     assert 'points="2.0,18.0 78.0,2.0"' in sparkline([0, 4])
     assert 'points="2.0,18.0 78.0,18.0"' in sparkline([0, 0])
-
-
-@pytest.mark.parametrize(
-    ("query", "kept"),
-    [
-        ("?status=failed&spider=shop", "status=failed&spider=shop"),
-        ("before=7&p=2&label=domain%3Dnews&evil=1&_changelist_filters=x", "label=domain%3Dnews"),
-        ("", ""),
-    ],
-)
-def test_only_filters_are_kept(query: str, kept: str) -> None:
-    assert filters_of(query) == kept
-
-
-def test_a_view_is_kept_for_its_user_and_shared_if_they_want(service: Frontier) -> None:
-    ann, bob = log_in_as("operator"), log_in_as("viewer")
-    ran(outcome=Task.Outcome.FAILED)
-    ran()
-    filtered = f"{LIST}?status=failed"
-    assert "Save this view" in ann.get(filtered).content.decode()
-    assert "Save this view" not in ann.get(LIST).content.decode()
-    sent = ann.post("/admin/views/save/", {"name": " Red  ones ", "query": "status=failed"})
-    assert sent["Location"] == filtered
-    own = ann.get(filtered).content.decode()
-    assert texts(own, "#cf-views .cf-chosen .cf-chip") == ["Red ones"]
-    assert len(cells(own, "id")) == 1
-    assert texts(bob.get(LIST).content.decode(), "#cf-views .cf-chip") == []
-    ann.post("/admin/views/save/", {"name": "Red ones", "query": "status=failed", "shared": "on"})
-    assert texts(bob.get(LIST).content.decode(), "#cf-views .cf-chip") == ["Red ones operator"]
-    view = SavedView.objects.get()
-    assert bob.post(f"/admin/views/{view.pk}/delete/").status_code == 403
-    assert ann.post(f"/admin/views/{view.pk}/delete/").status_code == 302
-    assert not SavedView.objects.exists()
-    verbs = Action.objects.filter(verb__endswith="view").order_by("pk")
-    assert [*verbs.values_list("verb", flat=True)] == [
-        "save saved view",
-        "save saved view",
-        "delete saved view",
-    ]
-
-
-def test_an_administrator_deletes_what_others_share(service: Frontier) -> None:
-    user = User.objects.create_user("ann")
-    shared = save(user, "all", "", shared=True, who={"user": user})
-    own = save(user, "mine", "", shared=False, who={"user": user})
-    boss = log_in_as("administrator")
-    assert boss.post(f"/admin/views/{own.pk}/delete/").status_code == 403
-    assert boss.post(f"/admin/views/{shared.pk}/delete/").status_code == 302
-
-
-def test_bad_views_are_refused(service: Frontier, monkeypatch: pytest.MonkeyPatch) -> None:
-    user = User.objects.create_user("ann")
-    who = {"user": user}
-    for name in (" ", "x" * 61):
-        with pytest.raises(ArgumentError, match="a name of 1 to 60"):
-            save(user, name, "", shared=False, who=who)
-    with pytest.raises(ArgumentError, match="more than 1000 characters"):
-        save(user, "long", f"spider={'x' * 1000}", shared=False, who=who)
-    monkeypatch.setattr(saved_views, "MAX_VIEWS", 1)
-    save(user, "one", "spider=a", shared=False, who=who)
-    save(user, "one", "spider=b", shared=False, who=who)
-    with pytest.raises(ArgumentError, match="delete one first"):
-        save(user, "two", "", shared=False, who=who)
-    assert SavedView.objects.get().query == "spider=b"

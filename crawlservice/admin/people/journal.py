@@ -111,7 +111,6 @@ THINGS = {
     "proxysource": _("proxy list"),
     "recipe": _("recipe"),
     "retry": _("retry"),
-    "saved view": _("saved view"),
     "schedule": _("schedule"),
     "spider": _("spider"),
     "task": _("task"),

@@ -27,7 +27,6 @@ from crawlservice.admin.parts.own_page import OwnPage, RowPage
 from crawlservice.admin.parts.recent import RecentLabel, RecentSpider, RecentUser
 from crawlservice.admin.parts.steering import DONE, steer
 from crawlservice.admin.tasks import page as taskpage
-from crawlservice.admin.tasks import saved_views as savedviews
 from crawlservice.display import (
     change_since,
     duration,
@@ -133,11 +132,7 @@ class TaskAdmin(OwnPage):
     list_select_related = ("user",)
     search_fields = ("=id", "spider")
     search_help_text = _("Number or spider")
-    list_before_template = "admin/crawlservice/saved_views.html"
     actions = ("pause", "resume", "cancel", "retry")
-
-    def list_context(self, request: HttpRequest) -> dict[str, Any]:
-        return savedviews.shown(request)
 
     changelist = with_facts(_add_progress, KeysetList)
     deferred = ("seeds",)
