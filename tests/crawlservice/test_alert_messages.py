@@ -35,7 +35,8 @@ from crawlservice.steward.pruning import Pruner
 from tests.crawlservice.chores import at_once, until
 from tests.crawlservice.receiver import Receiver
 
-pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
+pytestmark = pytest.mark.usefixtures("orm")
+both = pytest.mark.databases("sqlite", "postgres")
 
 LOOPBACK = replace(settings.CRAWLFRAME, webhook_private=(ip_network("127.0.0.0/8"),))
 HOUR = timedelta(hours=1)
@@ -232,6 +233,7 @@ def test_messages_are_english_whatever_the_reader(target: AlertTarget) -> None:
     assert titles() == ["[Crawlframe] severe: shop #7 failed: no pages"]
 
 
+@both
 def test_an_alert_is_open_once_however_many_look(database: str) -> None:
     """Two stewards that both believe to lead."""
     now = clock.now()
@@ -239,6 +241,7 @@ def test_an_alert_is_open_once_however_many_look(database: str) -> None:
     assert Alert.objects.count() == 2
 
 
+@both
 def test_a_message_is_made_once_however_many_announce(target: AlertTarget) -> None:
     add_rule(target)
     find(clock.now() - HOUR, "shop")
@@ -247,6 +250,7 @@ def test_a_message_is_made_once_however_many_announce(target: AlertTarget) -> No
     assert len(titles()) == 1
 
 
+@both
 def test_a_leader_that_dies_while_it_announces_loses_nothing(
     target: AlertTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:

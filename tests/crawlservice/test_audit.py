@@ -14,7 +14,7 @@ from crawlframe.request.request import Admission, make_rid, pack_admissions
 from crawlservice.ledger.audit import audit, audit_cluster, audit_group, groups, sizes
 from crawlservice.models import Event, Item, Page, Task
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
+both = pytest.mark.databases("sqlite", "postgres")
 
 
 def rid(task: Task, fingerprint: bytes) -> UUID:
@@ -37,6 +37,7 @@ def test_a_running_task_may_lag_behind(ended_task: Task) -> None:
     assert audit(Task.objects.get()) == []
 
 
+@both
 @pytest.mark.parametrize("state", [Task.State.FINISHED, Task.State.RUNNING])
 def test_a_missing_item_is_found_with_its_page(ended_task: Task, state: str) -> None:
     Task.objects.update(state=state)
@@ -46,11 +47,13 @@ def test_a_missing_item_is_found_with_its_page(ended_task: Task, state: str) -> 
     assert problems[0].startswith(f"task {ended_task.pk}: ")
 
 
+@both
 def test_an_item_too_many_is_found(ended_task: Task) -> None:
     Item.objects.create(task=ended_task, rid=rid(ended_task, b"a"), ordinal=2, data={})
     assert f"{rid(ended_task, b'a')} has 3 of 2" in audit(ended_task)[0]
 
 
+@both
 def test_an_item_without_a_ledger_row_is_found(ended_task: Task) -> None:
     Item.objects.create(task=ended_task, rid=rid(ended_task, b"ghost"), ordinal=0, data={})
     assert any(
@@ -59,6 +62,7 @@ def test_an_item_without_a_ledger_row_is_found(ended_task: Task) -> None:
     )
 
 
+@both
 def test_an_item_of_another_tasks_page_is_found(
     ended_task: Task, add_page: Callable[..., Page]
 ) -> None:
@@ -68,6 +72,7 @@ def test_an_item_of_another_tasks_page_is_found(
     assert any("no ledger row" in problem for problem in audit(ended_task))
 
 
+@both
 def test_the_items_of_a_page_are_found_by_its_rid_alone(ended_task: Task) -> None:
     """SQLite would walk all items of the task for each page."""
     with CaptureQueriesContext(connection) as queries:
@@ -129,6 +134,7 @@ def test_a_row_that_nothing_led_to_is_found(
     assert str(page.rid) in problem
 
 
+@both
 def test_items_of_another_run_are_found(ended_task: Task) -> None:
     Item.objects.filter(ordinal=1).update(version="1f00")
     (problem,) = audit(ended_task)

@@ -34,7 +34,7 @@ from tests.crawlservice.graph import GraphCrawl
 from tests.crawlservice.test_cancellation import cancel, end
 from tests.crawlservice.test_store import outcome
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
+both = pytest.mark.databases("sqlite", "postgres")
 
 HOUR = timedelta(hours=1)
 
@@ -76,6 +76,7 @@ def on_host(outcome: Outcome) -> int:
     return outcome.fetch.budget.spent.get(outcome.host, 0)
 
 
+@both
 def test_each_page_spends_its_bytes_once(task: Task) -> None:
     ledger = DjangoLedger()
     batch = [sized(task, name, 100, 10_000, 500) for name in ("a1", "a2", "b1")]
@@ -89,6 +90,7 @@ def test_each_page_spends_its_bytes_once(task: Task) -> None:
     assert task.state == Task.State.RUNNING
 
 
+@both
 def test_the_page_that_spends_the_last_bytes_closes_the_task(task: Task) -> None:
     ledger = DjangoLedger()
     one = sized(task, "a1", 999, 1000)
@@ -103,6 +105,7 @@ def test_the_page_that_spends_the_last_bytes_closes_the_task(task: Task) -> None
     assert spent(task) == {"": 1000}
 
 
+@both
 def test_what_a_callback_fetched_itself_counts_with_its_page(task: Task) -> None:
     page = sized(task, "a1", 100, 10_000, 500)
     page.fetch.inline_bytes = {"b": 30, "a": 7}
@@ -123,6 +126,7 @@ def test_tasks_without_a_limit_write_nothing(task: Task) -> None:
     assert not Spent.objects.exists()
 
 
+@both
 def test_sightings_of_several_workers_are_added(task: Task) -> None:
     ledger = DjangoLedger()
     for name, sighting in (
@@ -170,6 +174,7 @@ def test_a_task_without_a_time_limit_has_no_deadline(service: Frontier) -> None:
     assert Task.objects.get(pk=task.pk).state == Task.State.RUNNING
 
 
+@both
 def test_the_time_of_a_task_passes_unless_it_is_paused(bounded: Task) -> None:
     def left() -> timedelta:
         row = Task.objects.annotate(clock=Now()).get(pk=bounded.pk)
@@ -192,6 +197,7 @@ def test_the_time_of_a_task_passes_unless_it_is_paused(bounded: Task) -> None:
     assert 7200 <= task.idle < 7210
 
 
+@both
 def test_a_task_whose_time_is_over_is_closed(bounded: Task, service: Frontier) -> None:
     steward = Steward(Settings(), service)
     steward.tick()
@@ -205,6 +211,7 @@ def test_a_task_whose_time_is_over_is_closed(bounded: Task, service: Frontier) -
     steward.resign()
 
 
+@both
 def test_a_retried_task_begins_with_new_budgets(bounded: Task, service: Frontier) -> None:
     root = root_admission(bounded.pk)
     failed = Outcome(root.rid, bounded.pk, root.host, root.record, 0, 0, url="start:")

@@ -29,7 +29,8 @@ from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.graph import GraphCrawl
 from tests.crawlservice.web import log_in_as, rows, texts
 
-pytestmark = [pytest.mark.usefixtures("few_chores"), pytest.mark.databases("sqlite", "postgres")]
+pytestmark = pytest.mark.usefixtures("few_chores")
+both = pytest.mark.databases("sqlite", "postgres")
 
 WHO: dict[str, Any] = {"command": True}
 GRAPH = WantedErrors("graph")
@@ -62,6 +63,7 @@ def again(frontier: Frontier, crawl: GraphCrawl, failed: int) -> None:
     assert errors(crawl) == failed
 
 
+@both
 def test_it_is_counted_before_and_each_error_runs_again_once(service: Frontier) -> None:
     crawls = [crawled(service), crawled(service)]
     failed = [errors(crawl) for crawl in crawls]
@@ -94,6 +96,7 @@ def test_the_steward_runs_a_bulk_retry(service: Frontier) -> None:
     assert state_of(crawl) == "running"
 
 
+@both
 def test_only_the_chosen_errors_are_retried(service: Frontier) -> None:
     crawl = crawled(service)
     group = ErrorGroup.objects.get()
@@ -114,6 +117,7 @@ def test_only_the_chosen_errors_are_retried(service: Frontier) -> None:
     assert errors(crawl) > 0
 
 
+@both
 def test_only_errors_of_that_time_and_later(service: Frontier) -> None:
     crawl = crawled(service)
     now = timezone.now()
@@ -168,6 +172,7 @@ def test_without_redis_it_waits_and_says_so(service: Frontier) -> None:
     assert state_of(crawl) == "finished"
 
 
+@both
 def test_what_the_database_refuses_is_shown_too(
     service: Frontier, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ from crawlservice.tasks.results.error_groups import ErrorText
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.web import log_in_as, rows
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
+both = pytest.mark.databases("sqlite", "postgres")
 
 BROKEN = """Traceback (most recent call last):
   File "/srv/project/spiders/shop.py", line {line}, in parse
@@ -104,6 +104,7 @@ def fail(published: Frontier) -> Fail:
     return fail
 
 
+@both
 def test_errors_are_grouped_over_tasks(fail: Fail) -> None:
     fail(("http_404", "gone"), ("callback", broken()), ("", ""))
     fail(("callback", broken(50)), ("cancelled", ""), ("robots", ""), version="2f00")
@@ -122,6 +123,7 @@ def test_errors_are_grouped_over_tasks(fail: Fail) -> None:
     assert error_groups.reasons() == ["callback", "http_404"]
 
 
+@both
 def test_they_are_found_by_spider_reason_and_time(fail: Fail) -> None:
     fail(("timeout", ""), ("http_404", ""))
     old = timezone.now() - timedelta(days=2)
@@ -153,6 +155,7 @@ def test_of_many_only_some_are_counted(fail: Fail, monkeypatch: pytest.MonkeyPat
     assert error_groups.one(group.row.pk).shown_count == "4"
 
 
+@both
 def test_what_is_gone_is_no_longer_shown_and_its_group_pruned_later(fail: Fail) -> None:
     fail(("http_404", ""))
     Page.objects.all().delete()

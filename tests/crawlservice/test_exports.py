@@ -18,7 +18,8 @@ from crawlservice.models import Export, Item, Label, Page, Task
 from crawlservice.outbox.outbox import JITTER
 from tests.crawlservice.exporting import add, commit, drive, fill, made_task, records, stored
 
-pytestmark = [pytest.mark.usefixtures("orm", "place"), pytest.mark.databases("sqlite", "postgres")]
+pytestmark = pytest.mark.usefixtures("orm", "place")
+both = pytest.mark.databases("sqlite", "postgres")
 
 POINTS = [point for point in faults.POINTS if point.startswith("export.")]
 
@@ -51,6 +52,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, point: str, nth: int = 1) -> None:
     monkeypatch.setattr(faults, "at", at)
 
 
+@both
 def test_items_are_written_in_commit_order_with_their_keys(place: Path) -> None:
     task = made_task()
     fill(task, 4)
@@ -74,6 +76,7 @@ def test_items_are_written_in_commit_order_with_their_keys(place: Path) -> None:
     assert [one["n"] for one in records(place)] == stored()
 
 
+@both
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("nth", [1, 2, 3])
 def test_wherever_it_dies_nothing_is_lost_double_or_half(
@@ -92,6 +95,7 @@ def test_wherever_it_dies_nothing_is_lost_double_or_half(
     assert len({one["_key"] for one in found}) == len(found) == 18
 
 
+@both
 def test_two_leaders_at_once_write_the_same_files(place: Path) -> None:
     fill(made_task(), 6)
     export = add(files(max_rows=5))
@@ -186,6 +190,7 @@ def test_parquet(place: Path) -> None:
     assert pq.read_table(path).column("n").to_pylist() == stored()
 
 
+@both
 def test_pages_are_exported_too(place: Path) -> None:
     fill(made_task(), 3)
     drive(add(files(), what="pages"))
@@ -196,6 +201,7 @@ def test_pages_are_exported_too(place: Path) -> None:
     assert found[0]["items"] == 3
 
 
+@both
 def test_only_what_it_names_is_exported(place: Path) -> None:
     shop, other, labelled = made_task(), made_task("news"), made_task()
     for n, task in enumerate((shop, other, labelled)):
@@ -219,6 +225,7 @@ def test_only_what_it_names_is_exported(place: Path) -> None:
     ]
 
 
+@both
 def test_numbers_without_a_row_for_it_are_passed(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,6 +325,7 @@ def test_items_that_were_deleted_while_they_were_sent_hold_nothing_up(
     assert drive(row).rows == 3
 
 
+@both
 @pytest.mark.parametrize("end", ["first", "last"])
 def test_a_row_that_goes_between_two_attempts_makes_no_second_file(
     place: Path, monkeypatch: pytest.MonkeyPatch, end: str
@@ -342,6 +350,7 @@ def test_one_that_is_added_again_under_its_name_replaces_no_files(place: Path) -
     assert [one["n"] for one in records(place)] == stored() * 2
 
 
+@both
 def test_what_is_left_is_counted_within_limits(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,7 +29,7 @@ from crawlservice.tasks.results.item_filter import BadItemFilter, ItemFilter
 from crawlservice.tasks.results.item_table import Column, ItemRow, arranged, columns, latest
 from tests.crawlservice.web import log_in_as, login, rows, texts
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
+both = pytest.mark.databases("sqlite", "postgres")
 
 THINGS: list[dict[str, Any]] = [
     {"url": "/1", "name": "Chair", "price": 20, "tags": ["a", "b"]},
@@ -133,6 +133,7 @@ def runs(published: Frontier, add_page: Callable[..., Page]) -> tuple[Task, Task
     return made[0], made[1]
 
 
+@both
 def test_windows_pass_all_items_once(
     runs: tuple[Task, Task], monkeypatch: pytest.MonkeyPatch
 ) -> None:

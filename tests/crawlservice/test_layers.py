@@ -28,7 +28,8 @@ from crawlservice.tasks.stored_limits import limits_of
 from crawlservice.tasks.submit import cancel, get_task, pause, resume, submit
 from tests.crawlservice.programs import person, program
 
-pytestmark = [pytest.mark.usefixtures("few_chores"), pytest.mark.databases("sqlite", "postgres")]
+pytestmark = pytest.mark.usefixtures("few_chores")
+both = pytest.mark.databases("sqlite", "postgres")
 NODE = 1
 
 
@@ -99,6 +100,7 @@ def crawl(published: Frontier) -> Crawl:
     return Crawl(published)
 
 
+@both
 def test_a_layer_begins_when_the_one_before_is_done(crawl: Crawl) -> None:
     assert limits_of(crawl.row).layers == 2
     assert crawl.run(LINKS) == ["start:"]
@@ -222,6 +224,7 @@ def test_the_database_forgets_a_step(crawl: Crawl) -> None:
     assert crawl.claim() == [C, D]
 
 
+@both
 def test_a_retry_begins_at_the_first_layer_with_failures(crawl: Crawl) -> None:
     crawl.run(LINKS)
     crawl.run(LINKS)

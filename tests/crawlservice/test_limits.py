@@ -22,7 +22,7 @@ from crawlservice.tasks.limits import BadLimit, change_limits
 from crawlservice.tasks.submit import RedisNotUpdated, UnknownTask, WrongState, pause, submit
 from tests.crawlservice.conftest import redis_at
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
+both = pytest.mark.databases("sqlite", "postgres")
 
 WHO: dict[str, Any] = {"command": True}
 
@@ -38,6 +38,7 @@ def in_force(frontier: Frontier, task: Task) -> dict[str, str]:
     return {name: found[name.encode()].decode() for name in names}
 
 
+@both
 def test_limits_are_recorded_and_hold_at_once(published: Frontier, task: Task) -> None:
     change_limits(task.pk, WHO, delay=0.25, concurrency=2, page_limit=7)
     expected = {"delay": "250", "concurrency": "2", "limit": "8", "auto": "0"}
@@ -121,6 +122,7 @@ def test_a_new_era_has_the_limits_of_the_database(
     assert in_force(published, task)["delay"] == "6000"
 
 
+@both
 def test_the_latest_limits_are_what_redis_has_in_the_end(
     published: Frontier, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,8 @@ from crawlservice.tasks.bulk_submit import WantedTask, submit_many
 from tests.crawlservice.chores import work_of
 from tests.crawlservice.graph import GraphCrawl
 
-pytestmark = [pytest.mark.usefixtures("few_chores"), pytest.mark.databases("sqlite", "postgres")]
+pytestmark = pytest.mark.usefixtures("few_chores")
+both = pytest.mark.databases("sqlite", "postgres")
 
 
 @pytest.fixture
@@ -106,6 +107,7 @@ def test_an_end_that_the_database_forgets_again_and_again_begins_no_era_for_ever
     assert not Task.objects.filter(state__in=Task.ACTIVE).exists()
 
 
+@both
 def test_a_batch_is_recorded_together(
     steward: Steward, published: Frontier, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,7 +56,7 @@ from tests.crawlservice.graph import GraphCrawl
 from tests.crawlservice.test_steward import turn_until
 from tests.crawlservice.watches.conftest import News
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
+both = pytest.mark.databases("sqlite", "postgres")
 
 Done = Callable[[], bool]
 JUNK = b"\xc1"  # not msgpack
@@ -248,6 +248,7 @@ def test_a_poisoned_row_holds_up_no_other(
     steward.resign()
 
 
+@both
 def test_a_row_that_is_too_much_for_the_database_or_names_no_file_holds_up_no_other(
     service: Frontier,
 ) -> None:

@@ -36,7 +36,7 @@ from crawlservice.webhooks import deliveries
 from crawlservice.webhooks.deliveries import create_deliveries
 from tests.crawlservice.beside import another_transaction
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
+both = pytest.mark.databases("sqlite", "postgres")
 
 BIG = 20_000  # rows, enough for an index to be used
 WAITING = dict.fromkeys(("nf", "ne", "items", "ready", "in_progress", "delayed", "parked"), 0)
@@ -88,6 +88,7 @@ def delivery(webhook: Webhook, event: int, **fields: Any) -> int:
     return Delivery.objects.create(webhook=webhook, event_id=event, **{**arrived, **fields}).pk
 
 
+@both
 def test_old_runs_go_but_for_the_last_of_each_schedule_and_those_that_wait(
     schedule: Schedule,
 ) -> None:
@@ -108,6 +109,7 @@ def test_a_run_of_long_ago_that_was_written_down_just_now_stays(schedule: Schedu
     assert left(Run) == [missed.pk, last]
 
 
+@both
 def test_events_go_when_all_of_their_deliveries_are_done(task: Task, webhook: Webhook) -> None:
     other = Webhook.objects.create(name="other", url="http://other.example/", sealed_secret="s")
     arrived, given_up, waits, not_handed, _nobody_wants, young, newest = (
@@ -139,6 +141,7 @@ def test_the_stream_of_events_goes_on_after_its_last_event_is_pruned(task: Task)
     assert [one.pk for one in deliveries.after(newest)] == [fresh]
 
 
+@both
 def test_the_journal_and_the_tokens_that_it_names(orm: str) -> None:
     user = User.objects.create_user("ada")
     long_ago, not_yet = {"expires_at": ago(400)}, {"revoked_at": ago(300)}
@@ -163,6 +166,7 @@ def test_lives_that_are_over_go_but_for_the_newest(orm: str) -> None:
     assert left(Generation) == lives[1:]
 
 
+@both
 def test_samples_and_keys_of_submissions(task: Task) -> None:
     user = User.objects.create_user("ada")
     keys = [
@@ -180,6 +184,7 @@ def test_samples_and_keys_of_submissions(task: Task) -> None:
     assert left(Sample) == samples[1:]
 
 
+@both
 def test_zero_days_are_for_ever(task: Task, schedule: Schedule, webhook: Webhook) -> None:
     for _ in range(2):
         run(schedule, 9000)
@@ -224,6 +229,7 @@ def test_rows_are_deleted_by_their_numbers_and_never_loaded(schedule: Schedule) 
     assert left(Run) == left(Run)[-1:]
 
 
+@both
 def test_what_somebody_changes_just_now_is_left_alone_and_holds_nobody_up(
     task: Task, webhook: Webhook
 ) -> None:
@@ -241,6 +247,7 @@ def test_what_somebody_changes_just_now_is_left_alone_and_holds_nobody_up(
     assert free not in left(Delivery)
 
 
+@both
 def test_a_look_reads_no_large_table_from_end_to_end(
     task: Task, schedule: Schedule, webhook: Webhook
 ) -> None:

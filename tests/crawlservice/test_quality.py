@@ -33,7 +33,7 @@ from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.web import log_in_as, login, texts
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
+both = pytest.mark.databases("sqlite", "postgres")
 
 ULM = {"city": "Ulm"}
 LATER = time.monotonic() + 10**6
@@ -218,6 +218,7 @@ def test_a_fault_is_found_while_the_task_runs_and_told_once(start: Any) -> None:
     assert Event.objects.filter(kind="quality_failed").count() == 1
 
 
+@both
 def test_no_item_counts_twice_whoever_reads(start: Any) -> None:
     task = start(items(30))
     advance(task)
@@ -241,6 +242,7 @@ def test_no_item_counts_twice_whoever_reads(start: Any) -> None:
     assert (content.items, content.pages) == (70, 7)
 
 
+@both
 def test_what_is_left_to_read_at_the_end_is_judged_later(
     start: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,6 +259,7 @@ def test_what_is_left_to_read_at_the_end_is_judged_later(
     assert Profile.objects.get(task=task).judged
 
 
+@both
 def test_a_judge_that_fails_keeps_no_task_from_ending(
     start: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -338,6 +341,7 @@ def test_cancelled_tasks_are_not_compared(start: Any) -> None:
     assert not Profile.objects.get(task=task).good
 
 
+@both
 def test_open_findings_end_with_a_good_run_or_when_they_are_accepted(start: Any) -> None:
     good_runs(start)
     bad = end(start(items(60, price=None)))
@@ -366,6 +370,7 @@ def test_runs_with_other_arguments_tell_only_what_does_not_depend_on_them(
     assert {found.monitor for found in Finding.objects.all()} == {"top", "distinct"}
 
 
+@both
 def test_large_tasks_are_sampled(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("crawlservice.quality.reader.BACKLOG", 100)
     task = start(items(400))
@@ -375,6 +380,7 @@ def test_large_tasks_are_sampled(start: Any, monkeypatch: pytest.MonkeyPatch) ->
     assert 150 < reading.run.content().items < 250
 
 
+@both
 def test_large_items_are_passed_over(start: Any) -> None:
     task = start([*items(3), {"sku": "x" * 300_000}])
     assert read(task, None, LATER, 1000, 4).run.content().items == 3
@@ -455,6 +461,7 @@ def test_the_command(bad_run: Task, capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+@both
 def test_the_judge_takes_no_lock_that_commits_wait_for(start: Any) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has one writer")
@@ -506,6 +513,7 @@ def test_a_task_that_is_removed_meanwhile_ends_no_trial(
     assert not Task.objects.filter(pk=gone.pk).exists()
 
 
+@both
 def test_old_profiles_are_emptied(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("crawlservice.quality.norms.RUNS", 3)
     good_runs(start, 8)

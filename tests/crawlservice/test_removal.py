@@ -33,7 +33,7 @@ from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.web import log_in_as
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
+both = pytest.mark.databases("sqlite", "postgres")
 
 NUMBERS = dict.fromkeys(("nf", "ne", "items", "ready", "in_progress", "delayed", "parked"), 0)
 Make = Callable[..., Task]
@@ -84,6 +84,7 @@ def left() -> list[int]:
     return tasks
 
 
+@both
 def test_old_tasks_go_with_all_that_they_brought(make: Make) -> None:
     old, young = make(31), make(29)
     cancelled = make(40, state="cancelled")
@@ -212,6 +213,7 @@ def test_days_are_a_number(published: Frontier, days: str) -> None:
         prune(f"--tasks-older-than={days}")
 
 
+@both
 def test_a_large_task_goes_piece_by_piece(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(removal, "ROWS_PER_DELETE", 3)
     for pages in (7, 1, 0, 9):
@@ -233,6 +235,7 @@ def test_many_small_ones_go_together(make: Make) -> None:
     assert len(queries) < 30
 
 
+@both
 def test_one_that_runs_again_meanwhile_stays(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(removal, "ROWS_PER_DELETE", 3)
     first, second = make(31, pages=7), make(31, pages=7)
@@ -247,6 +250,7 @@ def test_one_that_runs_again_meanwhile_stays(make: Make, monkeypatch: pytest.Mon
     assert not Page.objects.filter(task=first).exists()
 
 
+@both
 def test_what_was_cut_short_is_removed_by_the_next(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

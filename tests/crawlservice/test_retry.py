@@ -26,7 +26,8 @@ from crawlservice.tasks.submit import UnknownTask, WrongState, submit
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.graph import GraphCrawl
 
-pytestmark = [pytest.mark.usefixtures("few_chores"), pytest.mark.databases("sqlite", "postgres")]
+pytestmark = pytest.mark.usefixtures("few_chores")
+both = pytest.mark.databases("sqlite", "postgres")
 
 
 @pytest.fixture(params=[1, 3])
@@ -59,6 +60,7 @@ def failed(task: Task) -> dict[str, UUID]:
     return dict(rows.values_list("url", "rid"))
 
 
+@both
 def test_what_failed_is_run_again_and_the_task_ends_once_more(frontier: Frontier) -> None:
     crawl = crawled(frontier)
     before, errors = crawl.runs.copy(), failed(crawl.task)
@@ -164,6 +166,7 @@ def test_a_steward_that_dies_meanwhile_is_followed_by_another(
     assert audit(Task.objects.get()) == []
 
 
+@both
 def test_what_an_errback_led_to_stays_recorded(
     frontier: Frontier, ended_task: Task, add_page: Callable[..., Page]
 ) -> None:

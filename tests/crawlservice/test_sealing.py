@@ -18,7 +18,7 @@ from crawlservice.security.sealing import SealError, reseal, seal, unseal
 from crawlservice.webhooks.address import parsed, restored
 from crawlservice.webhooks.deliveries import OUTBOX, create_deliveries
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
+both = pytest.mark.databases("sqlite", "postgres")
 
 
 def test_what_is_sealed_is_read_with_the_same_key_only(settings_with: Callable[..., None]) -> None:
@@ -148,6 +148,7 @@ def test_runcrawler_warns_of_another_key(
     assert Generation.objects.get(pk=lives[0]).once == once
 
 
+@both
 def test_reseal_lets_the_former_key_go(
     ended_task: Task, settings_with: Callable[..., None], capsys: Any
 ) -> None:

@@ -19,7 +19,7 @@ from crawlservice.tasks import spider_runs
 from crawlservice.tasks.spider_switch import disable
 from tests.crawlservice.web import log_in_as, rows, texts
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
+both = pytest.mark.databases("sqlite", "postgres")
 
 AddPage = Callable[..., Page]
 
@@ -42,6 +42,7 @@ def get(client: Client, path: str) -> str:
     return answer.content.decode()
 
 
+@both
 def test_every_spider_is_listed_with_its_last_run(published: Frontier) -> None:
     for n in range(3):
         ran(items=n)

@@ -35,7 +35,7 @@ from tests.crawlservice.programs import person, program
 from tests.crawlservice.web import login
 from tests.frontier.bench import Resending
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
+both = pytest.mark.databases("sqlite", "postgres")
 
 SIZE = 20  # requests of a part
 
@@ -102,6 +102,7 @@ def counts(frontier: Frontier, task: Task) -> Counts:
     return found
 
 
+@both
 def test_a_part_is_written_once(task: Task) -> None:
     ledger = DjangoLedger()
     assert ledger.starts.last(task.pk) is None
@@ -123,11 +124,13 @@ def test_none_is_written_when_the_start_has_ended(
     assert not Row.objects.exists()
 
 
+@both
 def test_a_part_that_the_database_refuses(task: Task) -> None:
     with pytest.raises(LedgerRefused):
         DjangoLedger().starts.add(part(task, 0, position=2**80))
 
 
+@both
 def test_parts_are_read_in_order(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starts, "PARTS_PER_STEP", 2)
     for number in range(5):

@@ -27,7 +27,7 @@ from crawlservice.tasks.removal import remove
 from crawlservice.tasks.retry import retry
 from tests.crawlservice.test_store import outcome
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
+both = pytest.mark.databases("sqlite", "postgres")
 
 
 @pytest.fixture
@@ -45,6 +45,7 @@ def stats(task: Task) -> TaskStats | None:
     return of_tasks([task.pk]).get(task.pk)
 
 
+@both
 def test_a_page_counts_once_however_often_it_is_run(task: Task) -> None:
     ledger = DjangoLedger()
     batch = [
@@ -65,6 +66,7 @@ def test_a_page_counts_once_however_often_it_is_run(task: Task) -> None:
     assert of_tasks([task.pk + 1]) == {}
 
 
+@both
 def test_rows_and_numbers_are_of_one_transaction(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +79,7 @@ def test_rows_and_numbers_are_of_one_transaction(
     assert (Page.objects.count(), Stat.objects.count()) == (0, 0)
 
 
+@both
 def test_workers_that_count_the_same_do_not_deadlock(task: Task) -> None:
     problems: list[Exception] = []
     names = [f"n{n}" for n in range(20)]
@@ -109,6 +112,7 @@ def test_workers_that_count_the_same_do_not_deadlock(task: Task) -> None:
     assert [line for line in audit(task) if "counter" in line] == []
 
 
+@both
 def test_reasons_of_dropped_items_beyond_the_limit_become_one(task: Task) -> None:
     ledger = DjangoLedger()
     ledger.commit([counted(task, f"a{n}", {f"dropped/{n}": 1}) for n in range(MAX_NAMES + 20)])
@@ -129,6 +133,7 @@ def test_a_name_beyond_the_limit_is_refused(task: Task) -> None:
     assert Page.objects.count() == 2
 
 
+@both
 @pytest.mark.usefixtures("service")
 def test_a_retry_counts_what_is_left(add_page: Callable[..., Page]) -> None:
     task = Task.objects.create(spider="shop", seeds=b"", state="finished", na=3, nf=1, ne=2)

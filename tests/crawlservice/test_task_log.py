@@ -22,7 +22,7 @@ from crawlservice.tasks.removal import remove
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.web import log_in_as, rows, texts
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
+both = pytest.mark.databases("sqlite", "postgres")
 
 AT = datetime(2026, 1, 31, 12, 0, 0, 250_000, tzinfo=UTC)
 
@@ -48,6 +48,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "MAX_SIZE", 1000)
 
 
+@both
 def test_lines_are_stored_as_they_are(ended_task: Task) -> None:
     add(ended_task, "a\0\ud800b")
     row = LogLine.objects.get()
@@ -57,6 +58,7 @@ def test_lines_are_stored_as_they_are(ended_task: Task) -> None:
     assert (row.url, row.text[0], row.text[-1]) == ("http://shop.example/1", "a", "b")
 
 
+@both
 @pytest.mark.usefixtures("small")
 def test_the_oldest_lines_are_dropped_and_counted(ended_task: Task) -> None:
     add(ended_task, *"abcdefghij")
@@ -74,6 +76,7 @@ def test_the_oldest_lines_are_dropped_and_counted(ended_task: Task) -> None:
     assert counted.size == 600 + len("http://shop.example/1")
 
 
+@both
 def test_lines_of_deleted_tasks_are_left_out(ended_task: Task) -> None:
     other = ended_task.pk + 1
     DjangoLedger().activity.add_log([line(other, "gone"), line(ended_task.pk, "here")], {other: 3})
