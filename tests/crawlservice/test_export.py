@@ -162,18 +162,17 @@ def test_what_cannot_be_written_is_refused_beforehand(tmp_path: Path, name: str)
         check_target(tmp_path / name)
 
 
-@pytest.mark.parametrize("sign", "=+-@|%\t\r\n＝＋－＠｜％﹢﹣﹦﹫−\v\f\x85\u2028")
 @pytest.mark.parametrize("before", ["", " ", "\ufeff", "\u3000", "\u200b"])
-def test_what_a_spreadsheet_would_run_is_made_harmless(sign: str, before: str) -> None:
-    if before and sign.isspace():
-        return
-    text = f"{before}{sign}1+cmd|' /C calc'!A0"
-    assert exporting._harmless(text) == f"'{text}"
+def test_what_a_spreadsheet_would_run_is_made_harmless(before: str) -> None:
+    for sign in "=+-@|%\t\r\n＝＋－＠｜％﹢﹣﹦﹫−\v\f\x85\u2028":
+        if not (before and sign.isspace()):
+            text = f"{before}{sign}1+cmd|' /C calc'!A0"
+            assert exporting._harmless(text) == f"'{text}"
 
 
-@pytest.mark.parametrize("text", ["-5", "+4.5e3", "1=2", "a@b", "x", "", " x", "½"])
-def test_what_is_harmless_stays(text: str) -> None:
-    assert exporting._harmless(text) == text
+def test_what_is_harmless_stays() -> None:
+    for text in ("-5", "+4.5e3", "1=2", "a@b", "x", "", " x", "½"):
+        assert exporting._harmless(text) == text
 
 
 def test_parquet_without_its_extra_is_refused_by_name(

@@ -175,9 +175,8 @@ def test_fields_may_have_signs_of_sql(server: tuple[str, Query]) -> None:
 
 
 @pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("nth", [1, 2])
 def test_wherever_it_dies_a_table_has_every_row_once(
-    server: tuple[str, Query], monkeypatch: pytest.MonkeyPatch, point: str, nth: int
+    server: tuple[str, Query], monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
     url, ask = server
     monkeypatch.setattr(
@@ -187,7 +186,7 @@ def test_wherever_it_dies_a_table_has_every_row_once(
     fill(made_task(), 4)
     export = add(table(url))
     with monkeypatch.context() as patch:
-        kill_at(patch, point, nth)
+        kill_at(patch, point, 2)
         with pytest.raises(Killed):
             drive(export)
     fill(Task.objects.get(), 1, start=7)
@@ -229,13 +228,11 @@ def test_a_table_of_others_is_refused(postgres: tuple[str, Query]) -> None:
     assert "its primary key is not _key; name another" in drive(add(table(url))).problem
 
 
-@pytest.mark.parametrize(
-    "option", ["password=x", "passfile=/p", "sslpassword=", "host=b", "%70assword=x"]
-)
 @pytest.mark.parametrize("scheme", ["postgresql", "mysql"])
-def test_options_that_hold_secrets_or_files_are_refused(scheme: str, option: str) -> None:
-    with pytest.raises(BadExport, match="cannot be used here, only"):
-        add(table(f"{scheme}://ann@db.example/x?ssl=true&{option}"))
+def test_options_that_hold_secrets_or_files_are_refused(scheme: str) -> None:
+    for option in ("password=x", "passfile=/p", "sslpassword=", "host=b", "%70assword=x"):
+        with pytest.raises(BadExport, match="cannot be used here, only"):
+            add(table(f"{scheme}://ann@db.example/x?ssl=true&{option}"))
     assert not Export.objects.exists()
 
 

@@ -18,7 +18,6 @@ from crawlservice.api import events
 from crawlservice.models import Action, Event, Item, Label, Page, Run, Schedule, Task
 from crawlservice.scheduling.schedules import run_now
 from crawlservice.tasks import label_rows
-from crawlservice.tasks.bulk_submit import WantedTask, _digest
 from crawlservice.tasks.label_rows import Place, rows_of
 from crawlservice.tasks.labels import BadLabel, check, of_task, parse_all, write
 from crawlservice.tasks.relabel import change_labels
@@ -100,12 +99,6 @@ def test_the_tasks_of_a_schedule_have_its_labels(published: Frontier) -> None:
     assert of_task(run.task.pk) == NEWS
 
 
-def test_a_key_without_labels_stands_for_what_it_stood_for() -> None:
-    plain = WantedTask("shop", {"city": "Ulm"}, 0)
-    assert _digest([plain]) == _digest([WantedTask("shop", {"city": "Ulm"}, 0, {}, {})])
-    assert _digest([plain]) != _digest([WantedTask("shop", {"city": "Ulm"}, 0, {}, {"a": "b"})])
-
-
 def test_commands_submit_and_find_by_label(
     published: Frontier, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -167,8 +160,9 @@ def _turned(newest: bool, count: int) -> list[tuple[int, int]]:
             return [(item.task_id, item.pk) for item in found]
 
 
-@pytest.mark.parametrize(("group", "most"), [(500, 10_000), (1, 1), (1, 2), (2, 2)])
-@pytest.mark.parametrize("count", [1, 2, 100])
+@pytest.mark.parametrize(
+    ("group", "most", "count"), [(500, 10_000, 2), (1, 1, 1), (1, 2, 100), (2, 2, 2)]
+)
 def test_rows_of_labelled_tasks_are_all_found_once(
     labelled_tasks: list[Task], monkeypatch: pytest.MonkeyPatch, group: int, most: int, count: int
 ) -> None:

@@ -89,7 +89,7 @@ def finish(crawl: GraphCrawl, frontier: Frontier, generation: int = 2) -> None:
         pass
 
 
-@pytest.mark.parametrize("done", [0, 1, 20, 45])
+@pytest.mark.parametrize("done", [0, 20])
 def test_an_emptied_redis(
     steward: Frontier, node: Callable[[], Frontier], redis_client: Redis, done: int
 ) -> None:
@@ -108,7 +108,7 @@ def test_an_emptied_redis(
     assert max(crawl.runs.values()) == 1, "what has a row is not fetched again"
 
 
-@pytest.mark.parametrize("lost", [1, 3, 12])
+@pytest.mark.parametrize("lost", [1, 12])
 def test_an_older_copy(
     steward: Frontier, node: Callable[[], Frontier], redis_client: Redis, lost: int
 ) -> None:

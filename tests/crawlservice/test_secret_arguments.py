@@ -231,7 +231,7 @@ def test_a_clone_keeps_the_secret_without_showing_it(
     assert revealed(Task.objects.latest("pk").arguments)["token"] == Secret("another")
 
 
-@pytest.mark.parametrize("role", ["superuser", "administrator", "operator", "submitter"])
+@pytest.mark.parametrize("role", ["superuser", "submitter"])
 def test_a_secret_that_another_user_entered_is_not_cloned(
     orders: SpiderInfo, as_role: Callable[[str], Client], role: str
 ) -> None:
@@ -268,8 +268,10 @@ UNCHANGED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("role", ["superuser", "administrator", "operator"])
-@pytest.mark.parametrize("way", ["form", "json", "api"])
+@pytest.mark.parametrize(
+    ("role", "way"),
+    [("superuser", "form"), ("operator", "form"), ("operator", "json"), ("operator", "api")],
+)
 def test_a_secret_of_a_schedule_goes_only_where_it_was_entered_for(
     orders: SpiderInfo, service: Frontier, as_role: Callable[[str], Client], role: str, way: str
 ) -> None:

@@ -41,12 +41,6 @@ def test_submissions_are_refused_with_the_reason(published: Frontier) -> None:
     ]
 
 
-def test_the_command_says_the_reason(published: Frontier) -> None:
-    disable("shop", "broken", WHO)
-    with pytest.raises(CommandError, match="is disabled: broken"):
-        call_command("submit", "shop", "-a", "city=Ulm", stdout=StringIO())
-
-
 def test_schedules_skip_it_which_is_no_problem_of_theirs(published: Frontier) -> None:
     schedule = due()
     disable("shop", "broken", WHO)
