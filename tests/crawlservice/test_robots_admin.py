@@ -18,7 +18,7 @@ from crawlservice.models import Action, RobotsFile, Task
 from crawlservice.tasks.stored_limits import limits_of
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.programs import person, program
-from tests.crawlservice.test_excluded import shown
+from tests.crawlservice.test_not_errors import shown
 
 PLACE = "/admin/crawlservice/robotsfile/"
 
