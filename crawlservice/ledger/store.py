@@ -7,25 +7,37 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 
+import msgspec
 from django.db import OperationalError, transaction
 from django.db import connection as default_connection
 
 from crawlframe.base import faults
+from crawlframe.frontier import Counts
 from crawlframe.identity.identity import Papers
+from crawlframe.pages.copy import Results
+from crawlframe.pages.reparse import PageNumbers, Reparse, SourcePage
+from crawlframe.response.stored_page import StoredPage
 from crawlframe.run import ledger as engine
 from crawlframe.run.outcome import Outcome
+from crawlframe.spider.task_info import Summary
 from crawlservice.connections.watch import NoWatch, Watch
 from crawlservice.identity.papers import StoredPapers
-from crawlservice.ledger import host_stats
+from crawlservice.ledger import host_stats, state
+from crawlservice.ledger.commit_order import CommitOrder
+from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.named_errors import named_errors, with_named_errors
-from crawlservice.ledger.pages import KeptPages
 from crawlservice.ledger.participants import participants
 from crawlservice.ledger.robots import RobotsRows
 from crawlservice.ledger.rows import insert, read, recorded, recorded_now
 from crawlservice.ledger.starts import StartRows
-from crawlservice.ledger.tasks import TaskRows
+from crawlservice.models import KeptPage, Task
 from crawlservice.pages import lookup
+from crawlservice.pages.rows import results_of
+from crawlservice.pages.sources import Sources, source_pages
 from crawlservice.proxies.pool import StoredProxies
+from crawlservice.recipes.current import current, numbers
+from crawlservice.tasks import aliases
+from crawlservice.tasks.arguments.secrets import revealed
 from crawlservice.tasks.progress import log
 
 
@@ -53,6 +65,67 @@ class ActivityRows(engine.ActivityLedger):
 
     def add_log(self, lines: Sequence[engine.LogLine], lost: Mapping[int, int]) -> None:
         log.add(lines, lost)
+
+
+@with_named_errors
+class TaskRows(engine.TaskLedger):
+    """Tasks: their specification for workers, their state and their end, on this thread's
+    connection."""
+
+    def spec(self, task: int) -> engine.TaskSpec | None:
+        rows = Task.objects.only("spider", "arguments", "priority", "overrides", "reparse", "watch")
+        row = rows.filter(pk=task).first()
+        if row is None:
+            return None
+        again = None if row.reparse is None else msgspec.convert(row.reparse, Reparse)
+        return engine.TaskSpec(
+            *(task, row.spider, revealed(row.arguments), row.priority, row.overrides),
+            recipe=current(row.spider),
+            reparse=again,
+            watch=row.watch_id or 0,
+            aliases=aliases.of_task(task),
+        )
+
+    def recipe_numbers(self, names: Collection[str]) -> dict[str, int]:
+        return numbers(names)
+
+    def summary(self, task: int, counts: Counts) -> Summary | None:
+        return summary_of(task, counts)
+
+    def keep_state(self, states: Mapping[tuple[int, str], Mapping[str, str]]) -> None:
+        faults.at("state.before", OperationalError)
+        state.keep(states)
+
+    def finish(self, tasks: Mapping[int, Counts], strays: int = 0) -> set[int]:
+        """``strays``: rows of each task that are known to belong to no admitted request."""
+        faults.at("finish.before", OperationalError)
+        with transaction.atomic():
+            ended = end(tasks, strays)
+        faults.at("finish.after", OperationalError)
+        return ended
+
+
+@with_named_errors
+class KeptPages(engine.PageLedger):
+    """Kept pages, as workers read them, on this thread's connection."""
+
+    def __init__(self) -> None:
+        self._sources = Sources(CommitOrder(KeptPage).settled)
+
+    def latest(self, keys: Collection[bytes]) -> dict[bytes, StoredPage]:
+        return lookup.latest(keys)
+
+    def bodies(self, numbers: Collection[int]) -> dict[int, bytes]:
+        return lookup.bodies(numbers)
+
+    def results(self, page: StoredPage) -> Results | None:
+        return results_of(page)
+
+    def to_parse(self, reparse: Reparse, after: int, most: int) -> PageNumbers:
+        return self._sources.numbers(reparse, after, most)
+
+    def sources(self, numbers: Collection[int]) -> tuple[dict[int, SourcePage], set[int]]:
+        return source_pages(numbers)
 
 
 class DjangoLedger(engine.Ledger):
