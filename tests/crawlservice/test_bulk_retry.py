@@ -233,9 +233,8 @@ def test_the_command_counts_asks_and_tells(service: Frontier) -> None:
     assert state_of(crawl) == "running"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
+def test_wrong_commands_are_explained(service: Frontier) -> None:
+    for arguments, told in (
         ([], "give the number of a task, or --spider"),
         (["7", "--spider", "graph"], "not both"),
         (["7", "--reason", "timeout"], "--reason needs --spider"),
@@ -243,11 +242,9 @@ def test_the_command_counts_asks_and_tells(service: Frontier) -> None:
         (["--spider", "graph", "--since", "999999d"], "is no time"),
         (["--spider", "graph", "--since", "0001-01-01T00:00"], "is no time"),
         (["--spider", "graph", "--yes"], "no such errors"),
-    ],
-)
-def test_wrong_commands_are_explained(service: Frontier, arguments: list[str], told: str) -> None:
-    with pytest.raises(CommandError, match=re.escape(told)):
-        call_command("task", "retry", *arguments, stdout=StringIO())
+    ):
+        with pytest.raises(CommandError, match=re.escape(told)):
+            call_command("task", "retry", *arguments, stdout=StringIO())
 
 
 def test_the_pages_show_how_many_and_how_far(

@@ -67,23 +67,18 @@ def test_the_delay_can_be_left_to_the_frontier_and_back(published: Frontier, tas
     assert in_force(published, task)["auto"] == "1"
 
 
-@pytest.mark.parametrize(
-    ("field", "given"),
-    [
+def test_impossible_limits_are_refused_by_name(task: Task) -> None:
+    for field, given in (
         ("delay", {}),
         ("delay", {"delay": -0.1}),
         ("delay", {"delay": math.inf}),
         ("concurrency", {"concurrency": 0}),
         ("page_limit", {"page_limit": -1}),
-    ],
-)
-def test_impossible_limits_are_refused_by_name(
-    task: Task, field: str, given: dict[str, Any]
-) -> None:
-    with pytest.raises(BadLimit) as caught:
-        change_limits(task.pk, WHO, **given)
-    assert caught.value.field == field
-    assert not Action.objects.exists()
+    ):
+        with pytest.raises(BadLimit) as caught:
+            change_limits(task.pk, WHO, **given)
+        assert caught.value.field == field
+        assert not Action.objects.exists()
 
 
 def test_limits_of_what_is_not_running_are_refused(task: Task) -> None:

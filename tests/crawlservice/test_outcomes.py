@@ -66,67 +66,63 @@ OK, ITEM = (1, "", 0), (1, "", 1)
 SEED = (0, "", 0)
 
 
-@pytest.mark.parametrize(
-    ("pages", "more", "outcome", "reason"),
-    [
-        ([SEED, ITEM, ITEM], {}, "finished", ""),
-        ([(0, "", 1)], {}, "finished", ""),  # one page with an item is a whole crawl
-        ([SEED, OK], {}, "finished", ""),  # a crawl for something else than items
-        (
-            [SEED, ITEM, (1, "http_404", 0)], {},
-            "finished_with_errors", "1 of 3 pages ended in error, all http_404",
-        ),
-        ([], {"start": ("callback", "Traceback\nValueError: no such city")},
-         "failed", "start failed: ValueError: no such city"),
-        ([], {"start": ("poison", "")}, "failed", "start failed: poison"),
-        ([], {}, "failed", "start led to no request; check that its URLs are in allowed_domains"),
-        (
-            [(0, "http_429", 0)] * 3, {},
-            "failed", "3 of 3 pages ended in error, all http_429",
-        ),
-        (
-            [SEED, ITEM] + [(1, "callback", 0)] * 10, {},
-            "failed", "10 of 12 pages ended in error, all callback (KeyError: 'price')",
-        ),
-        (
-            [SEED, SEED, SEED, (1, "timeout", 0), (1, "dns", 0), (1, "dns", 0)], {},
-            "failed",
-            "nothing beyond the start pages was fetched, and there are no items; "
-            "3 of 6 pages ended in error, mostly dns",
-        ),
-        ([SEED], {}, "failed",
-         "nothing beyond the start pages was fetched, and there are no items"),
-        ([SEED], {"limited": 5}, "finished", ""),  # its page limit kept it from more
-        ([SEED, ITEM, (1, "dns", 0)], {"failed_share": 0.3}, "failed",
-         "1 of 3 pages ended in error, all dns"),
-        ([(0, "dns", 0), (0, "dns", 0), (0, "", 1)], {"failed_share": 0.7},
-         "finished_with_errors", "2 of 3 pages ended in error, all dns"),
-        ([(0, "dns", 0)], {"failed_share": 1}, "failed", "1 of 1 pages ended in error, all dns"),
-        ([SEED, (1, "cancelled", 0)], {"state": "cancelling"}, "cancelled", ""),
-        # Pages that were excluded are neither pages nor errors.
-        ([SEED, ITEM] + [(1, "robots", 0)] * 9, {}, "finished", ""),
-        ([SEED, ITEM, (1, "dns", 0)] + [(1, "usage", 0)] * 9, {"failed_share": 0.3}, "failed",
-         "1 of 3 pages ended in error, all dns"),
-        ([(0, "robots", 0), (0, "robots", 0), (0, "usage", 0)], {}, "failed",
-         "every page was excluded, mostly robots"),
-        ([SEED, (1, "robots", 0)], {}, "failed",
-         "nothing beyond the start pages was fetched, and there are no items; 1 page was excluded, "
-         "all robots"),
-    ],
+# Pages of a task, its other fields, and its outcome and reason.
+ENDS: tuple[tuple[list[tuple[int, str, int]], dict[str, Any], str, str], ...] = (
+    ([SEED, ITEM, ITEM], {}, "finished", ""),
+    ([(0, "", 1)], {}, "finished", ""),  # one page with an item is a whole crawl
+    ([SEED, OK], {}, "finished", ""),  # a crawl for something else than items
+    (
+        [SEED, ITEM, (1, "http_404", 0)], {},
+        "finished_with_errors", "1 of 3 pages ended in error, all http_404",
+    ),
+    ([], {"start": ("callback", "Traceback\nValueError: no such city")},
+     "failed", "start failed: ValueError: no such city"),
+    ([], {"start": ("poison", "")}, "failed", "start failed: poison"),
+    ([], {}, "failed", "start led to no request; check that its URLs are in allowed_domains"),
+    (
+        [(0, "http_429", 0)] * 3, {},
+        "failed", "3 of 3 pages ended in error, all http_429",
+    ),
+    (
+        [SEED, ITEM] + [(1, "callback", 0)] * 10, {},
+        "failed", "10 of 12 pages ended in error, all callback (KeyError: 'price')",
+    ),
+    (
+        [SEED, SEED, SEED, (1, "timeout", 0), (1, "dns", 0), (1, "dns", 0)], {},
+        "failed",
+        "nothing beyond the start pages was fetched, and there are no items; "
+        "3 of 6 pages ended in error, mostly dns",
+    ),
+    ([SEED], {}, "failed",
+     "nothing beyond the start pages was fetched, and there are no items"),
+    ([SEED], {"limited": 5}, "finished", ""),  # its page limit kept it from more
+    ([SEED, ITEM, (1, "dns", 0)], {"failed_share": 0.3}, "failed",
+     "1 of 3 pages ended in error, all dns"),
+    ([(0, "dns", 0), (0, "dns", 0), (0, "", 1)], {"failed_share": 0.7},
+     "finished_with_errors", "2 of 3 pages ended in error, all dns"),
+    ([(0, "dns", 0)], {"failed_share": 1}, "failed", "1 of 1 pages ended in error, all dns"),
+    ([SEED, (1, "cancelled", 0)], {"state": "cancelling"}, "cancelled", ""),
+    # Pages that were excluded are neither pages nor errors.
+    ([SEED, ITEM] + [(1, "robots", 0)] * 9, {}, "finished", ""),
+    ([SEED, ITEM, (1, "dns", 0)] + [(1, "usage", 0)] * 9, {"failed_share": 0.3}, "failed",
+     "1 of 3 pages ended in error, all dns"),
+    ([(0, "robots", 0), (0, "robots", 0), (0, "usage", 0)], {}, "failed",
+     "every page was excluded, mostly robots"),
+    ([SEED, (1, "robots", 0)], {}, "failed",
+     "nothing beyond the start pages was fetched, and there are no items; 1 page was excluded, "
+     "all robots"),
 )  # fmt: skip
-def test_how_a_task_ended(
-    crawl: Callable[..., Task],
-    pages: list[tuple[int, str, int]],
-    more: dict[str, Any],
-    outcome: str,
-    reason: str,
-) -> None:
-    task = crawl(pages, **more)
-    assert (task.outcome, task.reason) == (outcome, reason)
-    assert task.status == outcome
-    event = Event.objects.get()
-    assert (event.outcome, event.reason) == (outcome, reason)
-    assert event.kind == outcome.removesuffix("_with_errors")
+
+
+def test_how_a_task_ended(crawl: Callable[..., Task]) -> None:
+    for pages, more, outcome, reason in ENDS:
+        task = crawl(pages, **more)
+        assert (task.outcome, task.reason) == (outcome, reason)
+        assert task.status == outcome
+        event = Event.objects.get()
+        assert (event.outcome, event.reason) == (outcome, reason)
+        assert event.kind == outcome.removesuffix("_with_errors")
+        task.delete()  # the next one is compared with none
 
 
 def test_no_items_are_compared_with_earlier_runs(crawl: Callable[..., Task]) -> None:
