@@ -80,32 +80,20 @@ class Barn(models.Model):
 houses, agents = House._default_manager, Agent._default_manager
 
 
-@pytest.fixture(autouse=True)
-def tables(orm: str) -> Iterator[None]:
+@pytest.fixture
+def task(orm: str) -> Iterator[Task]:
+    """A task in a database that has the tables."""
     with connection.schema_editor() as editor:
-        editor.create_model(Agent)
-        for model in (House, Shed, Barn):
+        for model in (Agent, House, Shed, Barn):
             editor.create_model(model)
-    yield
+    yield Task.objects.create(spider="s", seeds=b"")
     connection.close()
 
 
-@pytest.fixture
-def task() -> Task:
-    return Task.objects.create(spider="s", seeds=b"")
-
-
 def page(task: Task, name: str, *items: Any, pipelines: Pipelines | None = None) -> Outcome:
-    outcome = Outcome(
-        name.encode().ljust(16, b"."),
-        task.pk,
-        "h",
-        b"r",
-        1,
-        1,
-        url=f"http://h/{name}",
-        version="v1",
-    )
+    ident = name.encode().ljust(16, b".")
+    url = f"http://h/{name}"
+    outcome = Outcome(ident, task.pk, "h", b"r", 1, 1, url=url, version="v1")
     collector = Collector(LinkPage(outcome), pipelines=pipelines)
     for item in items:
         collector.take(item)
@@ -308,10 +296,8 @@ def test_whatever_a_function_of_the_author_raises_ends_its_page(task: Task) -> N
     def newest(old: Any, new: Any) -> bool:
         raise AttributeError("no such thing")
 
-    for name in "ab":
-        item = Upsert(House(url="u", price=1 if name == "a" else 2), on="url", newest=newest)
-        if name == "a":
-            commit(page(task, name, item))
+    commit(page(task, "a", House(url="u", price=1)))
+    item = Upsert(House(url="u", price=2), on="url", newest=newest)
     with pytest.raises(LedgerRefused, match=r"estate\.House.*no such thing"):
         commit(page(task, "b", item))
 
@@ -334,15 +320,8 @@ def test_a_request_that_is_twice_in_a_batch_stores_its_rows_once(task: Task) -> 
 
 def test_rows_whose_key_has_no_value_are_inserted(task: Task) -> None:
     history: dict[str, Any] = {"on": "code", "history": True}
-    commit(
-        page(
-            task,
-            "a",
-            Upsert(Shed(), on="code"),
-            Upsert(Shed(), on="code"),
-            Upsert(Shed(code="c"), on="code"),
-        )
-    )
+    sheds = (Shed(), Shed(), Shed(code="c"))
+    commit(page(task, "a", *(Upsert(shed, on="code") for shed in sheds)))
     commit(page(task, "b", Upsert(Shed(), **history), Upsert(Shed(code="c"), **history)))
     codes = Shed._default_manager.order_by("pk").values_list("code", flat=True)
     assert sorted(codes, key=str) == [None, None, None, "c"]
@@ -380,22 +359,20 @@ def test_the_history_of_rows_with_long_keys(task: Task) -> None:
         ({"on": "url", "newest": 3}, "newest of Upsert must be"),
     ],
 )
-def test_a_wrong_upsert_is_refused_when_it_is_yielded(
-    task: Task, rule: dict[str, Any], message: str
-) -> None:
+def test_a_wrong_upsert_is_refused_when_it_is_yielded(rule: dict[str, Any], message: str) -> None:
     with pytest.raises(SpiderError, match=message):
-        page(task, "a", Upsert(House(url="u", price=1), **rule))
+        page(Task(pk=1), "a", Upsert(House(url="u", price=1), **rule))
 
 
-def test_only_model_instances_are_upserted(task: Task) -> None:
+def test_only_model_instances_are_upserted() -> None:
     with pytest.raises(SpiderError, match="it is for instances of Django models"):
-        page(task, "a", Upsert({"url": "u"}, on="url"))
+        page(Task(pk=1), "a", Upsert({"url": "u"}, on="url"))
 
 
-def test_an_instance_is_yielded_once(task: Task) -> None:
+def test_an_instance_is_yielded_once() -> None:
     house = House(url="u", price=1)
     with pytest.raises(SpiderError, match=r"estate.House 'u' was yielded twice"):
-        page(task, "a", house, house)
+        page(Task(pk=1), "a", house, house)
 
 
 def test_an_upsert_must_name_a_field() -> None:
