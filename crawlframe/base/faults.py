@@ -8,6 +8,7 @@ file when it strikes, so that it strikes once in all processes; without it, once
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections import Counter
@@ -43,40 +44,11 @@ ACTIONS = ("kill", "error", "delay")
 DELAY = 1.5  # seconds
 
 
-class Fault:
-    """An entry of FAULT. Raises ConfigError."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.point, _, rest = text.partition(":")
-        nth, _, self.action = rest.partition(":")
-        stage = self.point.rpartition(".")[2]
-        if self.point not in POINTS and stage not in ("before", "after"):
-            raise ConfigError(f"FAULT={text}: there is no fault point {self.point!r}")
-        if not nth.isdecimal() or int(nth) < 1 or self.action not in ACTIONS:
-            raise ConfigError(
-                f"FAULT={text}: write point:nth:action, nth from 1, action one of "
-                f"{', '.join(ACTIONS)}"
-            )
-        self.nth = int(nth)
-
-    def is_first(self, marks: str) -> bool:
-        """Whether it has struck in no process before. From now on it counts as having struck."""
-        if not marks:
-            return True
-        mark = Path(marks) / self.text.replace(":", "_")
-        try:
-            mark.open("x").close()
-        except FileExistsError:
-            return False
-        return True
-
-
 class Faults:
-    """The faults of this process."""
+    """The faults of this process. Raises ConfigError."""
 
     def __init__(self, text: str, marks: str = "") -> None:
-        self._faults = [Fault(entry) for entry in text.split(",")]
+        self._faults = {*map(_checked, text.split(","))}
         self._marks = marks
         self._times: Counter[str] = Counter()
 
@@ -84,18 +56,36 @@ class Faults:
         """Called when the process reaches this point. ``error``: the type that a failure here
         raises."""
         self._times[point] += 1
-        for fault in self._faults:
-            strikes = fault.point == point and fault.nth == self._times[point]
-            if strikes and fault.is_first(self._marks):
-                self._strike(fault, error)
-
-    def _strike(self, fault: Fault, error: type[Exception]) -> None:
-        if fault.action == "kill":
-            os.kill(os.getpid(), signal.SIGKILL)
-        elif fault.action == "delay":
+        for action in ACTIONS:
+            fault = f"{point}:{self._times[point]}:{action}"
+            if fault not in self._faults or not self._is_first(fault):
+                continue
+            if action == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if action == "error":
+                raise error(f"FAULT={fault}")
             time.sleep(DELAY)
-        else:
-            raise error(f"FAULT={fault.text}")
+
+    def _is_first(self, fault: str) -> bool:
+        """Whether it has struck in no process before. From now on it counts as having struck."""
+        if not self._marks:
+            return True
+        try:
+            (Path(self._marks) / fault.replace(":", "_")).open("x").close()
+        except FileExistsError:
+            return False
+        return True
+
+
+def _checked(fault: str) -> str:
+    point, _, rest = fault.partition(":")
+    if point not in POINTS and not point.endswith((".before", ".after")):
+        raise ConfigError(f"FAULT={fault}: there is no fault point {point!r}")
+    if not re.fullmatch(rf"[1-9]\d*:({'|'.join(ACTIONS)})", rest):
+        raise ConfigError(
+            f"FAULT={fault}: write point:nth:action, nth from 1, action one of {', '.join(ACTIONS)}"
+        )
+    return fault
 
 
 def _nowhere(point: str, error: type[Exception] = OSError) -> None:
