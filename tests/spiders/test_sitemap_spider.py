@@ -295,10 +295,11 @@ def test_a_filter_that_stops_ends_the_sitemap(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.slow
 def test_a_large_sitemap_needs_little_memory() -> None:
-    response = sitemap_of(urlset(40_000))
+    text = "".join(f"<url><loc>{SITE}/{n:0400}</loc></url>" for n in range(10_000))  # 4.5 MB
+    response = sitemap_of(gzip.compress(f"<urlset>{text}</urlset>".encode()))
     tracemalloc.start()
     try:
-        assert sum(1 for _ in SitemapFile(response)) == 40_000
+        assert sum(1 for _ in SitemapFile(response)) == 10_000
         assert tracemalloc.get_traced_memory()[1] < 2 << 20
     finally:
         tracemalloc.stop()
