@@ -12,18 +12,18 @@ from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, StreamingHttpResponse
-from ninja import Header, Query, Router
+from ninja import Header, Query
 
 from crawlservice.api.parts import shutdown
 from crawlservice.api.parts.auth import Bearer
-from crawlservice.api.parts.errors import READING, ApiError, sends
+from crawlservice.api.parts.errors import ApiError, Operations, sends
 from crawlservice.api.parts.paging import MAX_ID, TEXT
 from crawlservice.api.parts.schemas import Outcome
 from crawlservice.models import SPIDER, Event
 from crawlservice.tasks import labels
 from crawlservice.webhooks import deliveries
 
-router = Router(tags=["events"])
+router = Operations(tags=["events"])
 
 STREAM_SECONDS = 300.0  # seconds; then the reader connects again, with the number of its last event
 POLL = 0.5  # seconds
@@ -36,7 +36,6 @@ _open: set[Stream] = set()
 @router.get(
     "/events",
     auth=Bearer("read", "view_event"),
-    response=READING,
     openapi_extra=sends("The stream", "text/event-stream"),
 )
 def read_events(

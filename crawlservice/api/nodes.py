@@ -2,39 +2,77 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any
 
 from django.http import HttpRequest
-from ninja import Path, Router, Status
+from ninja import Path, Status
+from pydantic import Field
 
 from crawlservice.api.parts.auth import ApiRequest, Bearer
-from crawlservice.api.parts.errors import READING, WRITING
-from crawlservice.api.parts.paging import TEXT, After, Limit, newest_first
-from crawlservice.api.parts.schemas import EraOut, ErasOut, NodeOut, NodesOut
+from crawlservice.api.parts.errors import Operations
+from crawlservice.api.parts.paging import TEXT, After, Limit, list_of, newest_first, page_of
+from crawlservice.api.parts.schemas import Output
 from crawlservice.models import Era
 from crawlservice.monitoring import lives, nodes
 
-router = Router(tags=["cluster"])
+Unreadable = Annotated[
+    int, Field(description="rows of Redis that could not be read and were set aside")
+]
+router = Operations(tags=["cluster"])
+
+
+class NodeOut(Output):
+    """One life of a node. `state` is loading, live, checking, refused, leaving or offline;
+    `condition` offline, leaving, loading, abnormal, busy or idle; `troubles`, in words, say why it
+    is abnormal where `problem` and `pull_problem` do not. A node that died stays listed, offline
+    since `since`, until it comes back or is forgotten."""
+
+    node: str
+    generation: int
+    machine: str
+    pid: int
+    workers: int
+    state: str
+    version: str
+    skew: bool
+    candidate: str
+    problem: str
+    since: datetime | None
+    seconds: float
+    reloads: int
+    follows: str
+    pulled: str
+    pull_problem: str
+    condition: str
+    troubles: list[str]
+    holds: int
+    given_back: int = Field(description="requests that it held when it died")
+    share: float | None = Field(description="part of all hosts that prefer it; null: no affinity")
+
+
+class EraOut(Output):
+    number: int
+    reason: str
+    started_at: datetime
+    opened_at: datetime | None
 
 
 @router.get(
     "/nodes",
     auth=Bearer("read", "view_generation"),
-    response={200: NodesOut, **READING},
+    response=list_of("nodes", NodeOut, unreadable=Unreadable),
 )
-def list_nodes(request: HttpRequest) -> NodesOut:
+def list_nodes(request: HttpRequest) -> dict[str, Any]:
     """Every life of a node that the cluster knows now, and the nodes that died and have neither
     come back nor been forgotten."""
-    return NodesOut(
-        nodes=[NodeOut.model_validate(node, from_attributes=True) for node in nodes.read()],
-        unreadable=nodes.unreadable(),
-    )
+    return {"nodes": nodes.read(), "unreadable": nodes.unreadable()}
 
 
 @router.delete(
     "/nodes/{name}",
     auth=Bearer("operate", "forget_generation"),
-    response={204: None, **WRITING},
+    response={204: None},
 )
 def forget_node(
     request: ApiRequest,
@@ -42,15 +80,11 @@ def forget_node(
 ) -> Status[None]:
     """Removes an offline node from the list."""
     lives.forget(name)
-    caller = request.auth
-    caller.record("forget node", node=name)
+    request.auth.record("forget node", node=name)
     return Status(204, None)
 
 
-@router.get("/eras", auth=Bearer("read", "view_era"), response={200: ErasOut, **READING})
-def list_eras(request: HttpRequest, after: After = None, limit: Limit = 100) -> ErasOut:
+@router.get("/eras", auth=Bearer("read", "view_era"), response=page_of("eras", EraOut))
+def list_eras(request: HttpRequest, after: After = None, limit: Limit = 100) -> dict[str, Any]:
     """When Redis had lost data and was filled again, the latest first."""
-    found, following = newest_first(Era.objects.all(), after, limit)
-    return ErasOut(
-        eras=[EraOut.model_validate(era, from_attributes=True) for era in found], next=following
-    )
+    return newest_first("eras", Era.objects.all(), after, limit)

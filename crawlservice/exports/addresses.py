@@ -8,18 +8,17 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 from django.conf import settings
 
 from crawlframe.base.secret import MASK
-from crawlframe.errors import ArgumentError
+from crawlframe.errors import FieldError
 
 Address = tuple[str, ...]
 HTTP = ("http", "https")
 
 
-class BadExport(ArgumentError):
+class BadExport(FieldError):
     """``field``: the part of the definition that is wrong."""
 
     def __init__(self, field: str, text: str) -> None:
-        super().__init__(f"{field}: {text}")
-        self.field = field
+        super().__init__(field, f"{field}: {text}")
 
 
 def parts_of(field: str, url: str) -> SplitResult:

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from ninja import Body, Query, Router, Status
-from pydantic import BaseModel, Field
+from ninja import Query, Status
+from pydantic import BeforeValidator, Field
 
 from crawlframe.errors import ConfigError
 from crawlservice.alerts import channels, dashboard_summary, outbox, rule_fields, state
@@ -17,31 +17,31 @@ from crawlservice.alerts.outbox import OUTBOX, send_again
 from crawlservice.alerts.rule_fields import BadRule
 from crawlservice.alerts.state import LONGEST_SILENCE, UnknownAlert
 from crawlservice.api.parts.auth import ApiRequest, Bearer
-from crawlservice.api.parts.errors import READING, WRITING, ApiError
-from crawlservice.api.parts.paging import TEXT, After, Id, Limit, newest_first
-from crawlservice.api.parts.schemas import StrictInput
+from crawlservice.api.parts.errors import Operations, found, invalid
+from crawlservice.api.parts.paging import TEXT, After, Id, Limit, list_of, newest_first, page_of
+from crawlservice.api.parts.schemas import Named, NameOf, Output, StrictInput
 from crawlservice.connections import clock
 from crawlservice.models import OPEN, Alert, AlertMessage, AlertRule, AlertTarget, Severity, Webhook
 
 RULES = 1_000  # most rules, and targets, that are listed
-SAME = (
-    "name", "enabled", "group_minutes", "quiet_from", "quiet_until", "timezone", "severe_passes",
-    "repeat_hours", "reports_resolved", "thresholds", "spiders", "hosts", "labels",
-)  # fmt: skip
 SeverityWord = Literal["notice", "warning", "severe"]
+SeverityOut = Annotated[SeverityWord, BeforeValidator(lambda number: Severity(number).name.lower())]
 StateWord = Literal["open", "acknowledged", "silenced", "resolved"]
 KindWord = Literal["mail", "service", "webhook"]
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=TEXT)]
 Names = Annotated[list[Annotated[str, Field(max_length=300, pattern=TEXT)]], Field(max_length=200)]
 Clock = Annotated[time, Field(strict=False)]  # JSON has no type for times
-router = Router(tags=["alerts"])
+CheckedAt = Annotated[
+    datetime | None, Field(description="when the leading node looked last; null: none ever has")
+]
+router = Operations(tags=["alerts"])
 READ = Bearer("read", "view_alert")
 HANDLE = Bearer("operate", "handle_alert")
 MESSAGES = Bearer("read", "view_alertmessage")
 SEND = Bearer("operate", "change_alertrule")
 
 
-class AlertOut(BaseModel):
+class AlertOut(Output):
     """A condition that was found. `link` is the path of the page of its cause."""
 
     id: int
@@ -63,14 +63,6 @@ class AlertOut(BaseModel):
     silenced_until: datetime | None
 
 
-class AlertsOut(BaseModel):
-    alerts: list[AlertOut]
-    next: int | None
-    checked_at: datetime | None = Field(
-        description="when the leading node looked last; null: none ever has"
-    )
-
-
 class SilenceIn(StrictInput):
     hours: Annotated[float, Field(gt=0, le=LONGEST_SILENCE)]
 
@@ -84,22 +76,18 @@ class TargetIn(StrictInput):
     webhook: str | None = Field(None, description="the name of a webhook")
 
 
-class TargetOut(BaseModel):
+class TargetOut(Output):
     """A target. `shown` is its address without secrets."""
 
     id: int
     name: str
     kind: KindWord
     shown: str
-    webhook: str | None
+    webhook: Named
     enabled: bool
 
 
-class TargetsOut(BaseModel):
-    targets: list[TargetOut]
-
-
-class TestOut(BaseModel):
+class TestOut(Output):
     ok: bool
     problem: str = Field(description="why the message did not arrive; empty if it did")
     reply: str = Field(description="of the target")
@@ -128,14 +116,14 @@ class RuleIn(StrictInput):
     reports_resolved: bool = True
 
 
-class RuleOut(BaseModel):
+class RuleOut(Output):
     id: int
     name: str
     enabled: bool
-    targets: list[str]
-    conditions: list[str]
+    targets: list[NameOf]
+    conditions: list[str] = Field(validation_alias="kinds")
     thresholds: dict[str, float]
-    least_severity: SeverityWord
+    least_severity: SeverityOut
     spiders: list[str]
     hosts: list[str]
     labels: list[str]
@@ -148,16 +136,12 @@ class RuleOut(BaseModel):
     reports_resolved: bool
 
 
-class RulesOut(BaseModel):
-    rules: list[RuleOut]
-
-
-class MessageOut(BaseModel):
+class MessageOut(Output):
     id: int
-    target: str
-    rule: str | None
-    condition: str
-    severity: SeverityWord
+    target: NameOf
+    rule: Named
+    condition: str = Field(validation_alias="kind")
+    severity: SeverityOut
     title: str
     text: str
     state: Literal["waiting", "retrying", "sent", "failed"]
@@ -168,74 +152,70 @@ class MessageOut(BaseModel):
     problem: str
     reply: str
 
+    @staticmethod
+    def resolve_state(row: AlertMessage) -> str:
+        return OUTBOX.state(row)
 
-class MessagesOut(BaseModel):
-    messages: list[MessageOut]
-    next: int | None
 
-
-@router.get("/alerts", auth=READ, response={200: AlertsOut, **READING})
+@router.get("/alerts", auth=READ, response=page_of("alerts", AlertOut, checked_at=CheckedAt))
 def list_alerts(
     request: HttpRequest,
     resolved: Annotated[bool, Query(description="also ended alerts; else only open ones")] = False,
     condition: Annotated[str | None, Query(max_length=30, pattern=TEXT)] = None,
     after: After = None,
     limit: Limit = 100,
-) -> AlertsOut:
+) -> dict[str, Any]:
     """Open alerts, the latest first."""
     rows: QuerySet[Alert] = Alert.objects.select_related("acknowledged_by")
     rows = rows if resolved else rows.filter(OPEN)
     rows = rows if condition is None else rows.filter(kind=condition)
-    found, following = newest_first(rows, after, limit)
-    now = clock.now()
-    alerts = [AlertOut(**dashboard_summary.described(alert, now)) for alert in found]
-    return AlertsOut(alerts=alerts, next=following, checked_at=state.checked_at())
+    page = newest_first("alerts", rows, after, limit, lambda some: [*map(_alert, some)])
+    return page | {"checked_at": state.checked_at()}
 
 
-@router.get("/alerts/{alert_id}", auth=READ, response={200: AlertOut, **READING})
-def show_alert(request: HttpRequest, alert_id: Id) -> AlertOut:
+@router.get("/alerts/{alert_id}", auth=READ, response=AlertOut)
+def show_alert(request: HttpRequest, alert_id: Id) -> dict[str, Any]:
     """One alert."""
-    return _show(alert_id)
+    return _alert(state.get(alert_id))
 
 
-@router.post("/alerts/{alert_id}/acknowledge", auth=HANDLE, response={200: AlertOut, **WRITING})
-def acknowledge_alert(request: ApiRequest, alert_id: Id) -> AlertOut:
+@router.post("/alerts/{alert_id}/acknowledge", auth=HANDLE, response=AlertOut)
+def acknowledge_alert(request: ApiRequest, alert_id: Id) -> dict[str, Any]:
     """Acknowledges an alert: it is not reported again until it is over."""
     state.get_open(alert_id)
     state.acknowledge([alert_id], request.auth.who)
-    return _show(alert_id)
+    return _alert(state.get(alert_id))
 
 
-@router.post("/alerts/{alert_id}/silence", auth=HANDLE, response={200: AlertOut, **WRITING})
-def silence_alert(
-    request: ApiRequest, alert_id: Id, body: Annotated[SilenceIn, Body()]
-) -> AlertOut:
+@router.post("/alerts/{alert_id}/silence", auth=HANDLE, response=AlertOut)
+def silence_alert(request: ApiRequest, alert_id: Id, body: SilenceIn) -> dict[str, Any]:
     """Silences an alert for some hours: it is not reported."""
     state.get_open(alert_id)
     state.silence([alert_id], body.hours, clock.now(), request.auth.who)
-    return _show(alert_id)
+    return _alert(state.get(alert_id))
 
 
-@router.post("/alerts/{alert_id}/reopen", auth=HANDLE, response={200: AlertOut, **WRITING})
-def reopen_alert(request: ApiRequest, alert_id: Id) -> AlertOut:
+@router.post("/alerts/{alert_id}/reopen", auth=HANDLE, response=AlertOut)
+def reopen_alert(request: ApiRequest, alert_id: Id) -> dict[str, Any]:
     """Takes acknowledgement and silence back."""
     state.get_open(alert_id)
     state.withdraw([alert_id], request.auth.who)
-    return _show(alert_id)
+    return _alert(state.get(alert_id))
 
 
-@router.get("/alert-messages", auth=MESSAGES, response={200: MessagesOut, **READING})
-def list_messages(request: HttpRequest, after: After = None, limit: Limit = 100) -> MessagesOut:
+def _alert(alert: Alert) -> dict[str, Any]:
+    return dashboard_summary.described(alert, clock.now())
+
+
+@router.get("/alert-messages", auth=MESSAGES, response=page_of("messages", MessageOut))
+def list_messages(request: HttpRequest, after: After = None, limit: Limit = 100) -> dict[str, Any]:
     """Messages that were made, the latest first: sent, waiting and failed."""
     rows = AlertMessage.objects.select_related("target", "rule")
-    found, following = newest_first(rows, after, limit)
-    return MessagesOut(messages=[_message(row) for row in found], next=following)
+    return newest_first("messages", rows, after, limit)
 
 
-@router.post(
-    "/alert-messages/{message_id}/send-again", auth=SEND, response={200: MessageOut, **WRITING}
-)
-def send_message_again(request: ApiRequest, message_id: Id) -> MessageOut:
+@router.post("/alert-messages/{message_id}/send-again", auth=SEND, response=MessageOut)
+def send_message_again(request: ApiRequest, message_id: Id) -> AlertMessage:
     """Sends it again as if it were new."""
     rows = AlertMessage.objects.select_related("target", "rule").filter(pk=message_id)
     row = rows.first()
@@ -244,141 +224,97 @@ def send_message_again(request: ApiRequest, message_id: Id) -> MessageOut:
     send_again(row)
     request.auth.record("send again alert message", target=row.target.name, message=row.pk)
     row.refresh_from_db()
-    return _message(row)
-
-
-def _show(number: int) -> AlertOut:
-    return AlertOut(**dashboard_summary.described(state.get(number), clock.now()))
-
-
-def _message(row: AlertMessage) -> MessageOut:
-    return MessageOut(
-        id=row.pk,
-        target=row.target.name,
-        rule=row.rule.name if row.rule else None,
-        condition=row.kind,
-        severity=Severity(row.severity).name.lower(),  # type: ignore[arg-type]
-        title=row.title,
-        text=row.text,
-        state=OUTBOX.state(row),  # type: ignore[arg-type]
-        attempts=row.attempts,
-        next_at=row.next_at,
-        created_at=row.created_at,
-        sent_at=row.sent_at,
-        problem=row.problem,
-        reply=row.reply,
-    )
+    return row
 
 
 def _may(verb: str, model: str) -> Bearer:
     return Bearer("read" if verb == "view" else "operate", f"{verb}_{model}")
 
 
-@router.get("/alert-rules", auth=_may("view", "alertrule"), response={200: RulesOut, **READING})
-def list_rules(request: ApiRequest) -> RulesOut:
+@router.get("/alert-rules", auth=_may("view", "alertrule"), response=list_of("rules", RuleOut))
+def list_rules(request: ApiRequest) -> dict[str, Any]:
     """All rules, by name."""
-    rows = AlertRule.objects.prefetch_related("targets")[:RULES]
-    return RulesOut(rules=[_rule(row) for row in rows])
+    return {"rules": AlertRule.objects.prefetch_related("targets")[:RULES]}
 
 
-@router.post("/alert-rules", auth=_may("add", "alertrule"), response={201: RuleOut, **WRITING})
-def create_rule(request: ApiRequest, body: Annotated[RuleIn, Body()]) -> Status[RuleOut]:
+@router.post("/alert-rules", auth=_may("add", "alertrule"), response={201: RuleOut})
+def create_rule(request: ApiRequest, body: RuleIn) -> Status[AlertRule]:
     """Creates a rule."""
-    row = _save(request, AlertRule(), body, "add_alertrule")
-    return Status(201, _rule(row))
+    return Status(201, _save(request, AlertRule(), body, "add_alertrule"))
 
 
-@router.put(
-    "/alert-rules/{rule_id}", auth=_may("change", "alertrule"), response={200: RuleOut, **WRITING}
-)
-def change_rule(request: ApiRequest, rule_id: Id, body: Annotated[RuleIn, Body()]) -> RuleOut:
+@router.put("/alert-rules/{rule_id}", auth=_may("change", "alertrule"), response=RuleOut)
+def change_rule(request: ApiRequest, rule_id: Id, body: RuleIn) -> AlertRule:
     """Replaces a rule: omitted fields get their default."""
-    return _rule(_save(request, _get(AlertRule, rule_id, "rule"), body, "change_alertrule"))
+    return _save(request, found(AlertRule.objects, "rule", rule_id), body, "change_alertrule")
 
 
-@router.delete(
-    "/alert-rules/{rule_id}", auth=_may("delete", "alertrule"), response={204: None, **WRITING}
-)
+@router.delete("/alert-rules/{rule_id}", auth=_may("delete", "alertrule"), response={204: None})
 def delete_rule(request: ApiRequest, rule_id: Id) -> Status[None]:
     """Deletes a rule. Messages that it made are sent anyway."""
-    row = _get(AlertRule, rule_id, "rule")
+    row = found(AlertRule.objects, "rule", rule_id)
     row.delete()
     request.auth.record("delete_alertrule", name=row.name, id=rule_id)
     return Status(204, None)
 
 
 @router.get(
-    "/alert-targets", auth=_may("view", "alerttarget"), response={200: TargetsOut, **READING}
+    "/alert-targets", auth=_may("view", "alerttarget"), response=list_of("targets", TargetOut)
 )
-def list_targets(request: ApiRequest) -> TargetsOut:
+def list_targets(request: ApiRequest) -> dict[str, Any]:
     """All targets, by name; their addresses are masked."""
-    rows = AlertTarget.objects.select_related("webhook")[:RULES]
-    return TargetsOut(targets=[_target(row) for row in rows])
+    return {"targets": AlertTarget.objects.select_related("webhook")[:RULES]}
 
 
-@router.post(
-    "/alert-targets", auth=_may("add", "alerttarget"), response={201: TargetOut, **WRITING}
-)
-def create_target(request: ApiRequest, body: Annotated[TargetIn, Body()]) -> Status[TargetOut]:
+@router.post("/alert-targets", auth=_may("add", "alerttarget"), response={201: TargetOut})
+def create_target(request: ApiRequest, body: TargetIn) -> Status[AlertTarget]:
     """Creates a target. Its address is stored encrypted and never returned."""
     webhook = None
     if body.webhook is not None:
         webhook = Webhook.objects.filter(name=body.webhook).first()
         if webhook is None:
-            raise ApiError(422, "invalid", f"there is no webhook {body.webhook}", "webhook")
+            raise invalid("webhook", f"there is no webhook {body.webhook}")
     try:
         row = channels.new_target(body.name, body.kind, body.address, webhook)
     except ConfigError as error:  # packages are missing
-        raise ApiError(422, "invalid", str(error), "address") from None
+        raise invalid("address", error) from None
     request.auth.record("add_alerttarget", name=row.name, id=row.pk)
-    return Status(201, _target(row))
+    return Status(201, row)
 
 
 @router.delete(
-    "/alert-targets/{target_id}",
-    auth=_may("delete", "alerttarget"),
-    response={204: None, **WRITING},
+    "/alert-targets/{target_id}", auth=_may("delete", "alerttarget"), response={204: None}
 )
 def delete_target(request: ApiRequest, target_id: Id) -> Status[None]:
     """Deletes a target, with its messages."""
-    row = _get(AlertTarget, target_id, "target")
+    row = found(AlertTarget.objects, "target", target_id)
     row.delete()
     request.auth.record("delete_alerttarget", name=row.name, id=target_id)
     return Status(204, None)
 
 
 @router.post(
-    "/alert-targets/{target_id}/test",
-    auth=_may("change", "alerttarget"),
-    response={200: TestOut, **WRITING},
+    "/alert-targets/{target_id}/test", auth=_may("change", "alerttarget"), response=TestOut
 )
 def test_target(request: ApiRequest, target_id: Id) -> TestOut:
     """Sends a test message now, which may take half a minute."""
-    row = _get(AlertTarget, target_id, "target")
+    row = found(AlertTarget.objects, "target", target_id)
     problem, reply = outbox.test(row)
     request.auth.record("test alert target", target=row.name, problem=problem)
     return TestOut(ok=not problem, problem=problem, reply=reply)
 
 
-def _get(model: Any, number: int, what: str) -> Any:
-    row = model.objects.filter(pk=number).first()
-    if row is None:
-        raise ApiError(404, f"unknown_{what}", f"there is no {what} {number}")
-    return row
-
-
 def _save(request: ApiRequest, row: AlertRule, body: RuleIn, verb: str) -> AlertRule:
-    fields = {name: getattr(body, name) for name in SAME}
+    fields = body.model_dump(exclude={"targets", "conditions", "least_severity"})
     try:
         fields = rule_fields.checked({**fields, "kinds": body.conditions})
     except BadRule as error:
-        field = "conditions" if error.field == "kinds" else error.field
-        raise ApiError(422, "invalid", str(error), field) from None
+        raise invalid("conditions" if error.field == "kinds" else error.field, error) from None
     targets = {target.name: target for target in AlertTarget.objects.filter(name__in=body.targets)}
     if missing := [name for name in body.targets if name not in targets]:
-        raise ApiError(422, "invalid", f"there is no target {missing[0]}", "targets")
+        raise invalid("targets", f"there is no target {missing[0]}")
     if AlertRule.objects.filter(name=body.name).exclude(pk=row.pk).exists():
-        raise ApiError(422, "invalid", f"there is a rule {body.name} already", "name")
+        raise invalid("name", f"there is a rule {body.name} already")
     for name, value in fields.items():
         setattr(row, name, value)
     row.least_severity = Severity[body.least_severity.upper()]
@@ -387,24 +323,3 @@ def _save(request: ApiRequest, row: AlertRule, body: RuleIn, verb: str) -> Alert
         row.targets.set(targets.values())
         request.auth.record(verb, name=row.name, id=row.pk)
     return row
-
-
-def _rule(row: AlertRule) -> RuleOut:
-    return RuleOut(
-        id=row.pk,
-        targets=sorted(target.name for target in row.targets.all()),
-        conditions=row.kinds,
-        least_severity=Severity(row.least_severity).name.lower(),  # type: ignore[arg-type]
-        **{name: getattr(row, name) for name in SAME},
-    )
-
-
-def _target(row: AlertTarget) -> TargetOut:
-    return TargetOut(
-        id=row.pk,
-        name=row.name,
-        kind=row.kind,  # type: ignore[arg-type]
-        shown=row.shown,
-        webhook=row.webhook.name if row.webhook else None,
-        enabled=row.enabled,
-    )

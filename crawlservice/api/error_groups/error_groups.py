@@ -8,21 +8,33 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from django.http import HttpRequest
-from ninja import Body, Query, Router, Status
-from pydantic import AwareDatetime, BaseModel, Field
+from ninja import Query, Status
+from pydantic import AwareDatetime, Field
 
 from crawlservice.api.parts.auth import ApiRequest, Bearer
-from crawlservice.api.parts.errors import READING, WRITING, ApiError
-from crawlservice.api.parts.paging import MAX_ID, TEXT, After, Id, Limit, newest_first
-from crawlservice.api.parts.schemas import PageOut, StrictInput
+from crawlservice.api.parts.errors import Operations, invalid
+from crawlservice.api.parts.paging import (
+    MAX_ID,
+    TEXT,
+    After,
+    Id,
+    Limit,
+    list_of,
+    newest_first,
+    page_of,
+)
+from crawlservice.api.parts.schemas import Named, Output, StrictInput
 from crawlservice.models import SPIDER, BulkRetry
 from crawlservice.models.error import REASON
 from crawlservice.tasks import bulk_retry
-from crawlservice.tasks.bulk_retry import WantedErrors
+from crawlservice.tasks.bulk_retry import RetryExtent, WantedErrors
 from crawlservice.tasks.results import error_groups
 from crawlservice.tasks.results.error_groups import GroupNow
 
-router = Router(tags=["errors"])
+FurtherGroups = Annotated[
+    bool, Field(description="there are further groups, which were not seen as lately")
+]
+router = Operations(tags=["errors"])
 READ = Bearer("read", "view_page")
 RETRY = Bearer("operate", "steer_task")
 MAX_GROUPS = 200  # groups of one answer
@@ -32,16 +44,16 @@ ReasonIs = Annotated[str | None, Query(min_length=1, max_length=REASON, pattern=
 Since = Annotated[AwareDatetime | None, Query(description="errors that were recorded since then")]
 
 
-class ExampleOut(BaseModel):
+class ExampleOut(Output):
     """The latest error of a group."""
 
-    task: int
+    task: int = Field(validation_alias="task_id")
     rid: UUID
     url: str
     detail: str
 
 
-class ErrorGroupOut(BaseModel):
+class ErrorGroupOut(Output):
     """Errors of one spider with one cause: the reason, and of an exception in authors' code its
     type and where it was raised."""
 
@@ -59,11 +71,6 @@ class ErrorGroupOut(BaseModel):
     example: ExampleOut
 
 
-class ErrorGroupsOut(BaseModel):
-    groups: list[ErrorGroupOut]
-    more: bool = Field(description="there are further groups, which were not seen as lately")
-
-
 class ErrorGroupDetail(ErrorGroupOut):
     versions: dict[str, int] = Field(
         description="its latest 1,000 errors by code version, the latest version first"
@@ -79,7 +86,7 @@ class BulkRetryIn(StrictInput):
     since: Annotated[AwareDatetime, Field(strict=False)] | None = None
 
 
-class BulkExtentOut(BaseModel):
+class BulkExtentOut(Output):
     """The requests that a bulk retry would run again."""
 
     errors: int
@@ -87,13 +94,17 @@ class BulkExtentOut(BaseModel):
     active: int = Field(description="tasks that still run; their errors are left out")
     active_errors: int
 
+    @staticmethod
+    def resolve_tasks(extent: RetryExtent) -> int:
+        return len(extent.tasks)
 
-class SkippedOut(BaseModel):
+
+class SkippedOut(Output):
     task: int
     why: str
 
 
-class BulkRetryOut(BaseModel):
+class BulkRetryOut(Output):
     """A retry of errors over many tasks. The leading node goes through the tasks, one by one."""
 
     id: int
@@ -102,104 +113,81 @@ class BulkRetryOut(BaseModel):
     group: int | None
     since: datetime | None
     state: Literal["running", "done", "stopped"]
-    tasks: int
-    errors: int = Field(description="counted when it was started")
-    tasks_done: int
-    errors_retried: int
-    tasks_skipped: int
+    tasks: int = Field(validation_alias="all_tasks")
+    errors: int = Field(validation_alias="all_errors", description="counted when it was started")
+    tasks_done: int = Field(validation_alias="position")
+    errors_retried: int = Field(validation_alias="retried_errors")
+    tasks_skipped: int = Field(validation_alias="skipped_tasks")
     skipped: list[SkippedOut] = Field(description="the first 50 of them")
     problem: str = Field(description="why it does not continue; empty: it does")
-    user: str | None
+    user: Named
     created_at: datetime
     finished_at: datetime | None
 
-
-class BulkRetriesOut(BaseModel):
-    retries: list[BulkRetryOut]
-    next: int | None
-
-
-class PageDetail(PageOut):
-    """A request that ended, with its headers if it ended in error."""
-
-    task: int
-    spider: str
-    error_group: int | None
-    exchange: dict[str, Any] | None = Field(
-        description="of an error: `method`, `url` and `sent` of the last transfer; `status` and "
-        "`received` if it was answered. Headers are pairs of name and value, without secrets"
-    )
+    @staticmethod
+    def resolve_skipped(row: BulkRetry) -> list[dict[str, Any]]:
+        return [{"task": task, "why": why} for task, why in row.skipped]
 
 
-@router.get("/errors", auth=READ, response={200: ErrorGroupsOut, **READING})
+@router.get("/errors", auth=READ, response=list_of("groups", ErrorGroupOut, more=FurtherGroups))
 def list_errors(
     request: HttpRequest,
     spider: SpiderIs = None,
     reason: ReasonIs = None,
     since: Since = None,
     limit: Annotated[int, Query(ge=1, le=MAX_GROUPS, description="maximum number of groups")] = 50,
-) -> ErrorGroupsOut:
+) -> dict[str, Any]:
     """Groups of errors of all tasks with the same cause, the latest first. Retried and deleted
     errors no longer count."""
     found = error_groups.latest(
         spider=spider or "", reason=reason or "", since=_given(request, since), count=limit
     )
-    groups = [ErrorGroupOut(**_group(group)) for group in found.groups]
-    return ErrorGroupsOut(groups=groups, more=found.more)
+    return {"groups": [_group(group) for group in found.groups], "more": found.more}
 
 
-@router.get("/errors/{group_id}", auth=READ, response={200: ErrorGroupDetail, **READING})
-def show_errors(request: HttpRequest, group_id: Id) -> ErrorGroupDetail:
+@router.get("/errors/{group_id}", auth=READ, response=ErrorGroupDetail)
+def show_errors(request: HttpRequest, group_id: Id) -> dict[str, Any]:
     """One group of errors."""
-    group = error_groups.one(group_id)
-    return ErrorGroupDetail(**_group(group), versions=dict(error_groups.versions(group_id)))
+    group = _group(error_groups.one(group_id))
+    return group | {"versions": dict(error_groups.versions(group_id))}
 
 
-@router.get("/retries", auth=READ, response={200: BulkRetriesOut, **READING})
-def list_retries(request: HttpRequest, after: After = None, limit: Limit = 100) -> BulkRetriesOut:
+@router.get("/retries", auth=READ, response=page_of("retries", BulkRetryOut))
+def list_retries(request: HttpRequest, after: After = None, limit: Limit = 100) -> dict[str, Any]:
     """Retries of errors over many tasks, the latest first."""
     rows = BulkRetry.objects.select_related("user").defer("tasks")
-    found, following = newest_first(rows, after, limit)
-    return BulkRetriesOut(retries=[_retry(row) for row in found], next=following)
+    return newest_first("retries", rows, after, limit)
 
 
-@router.get("/retries/count", auth=READ, response={200: BulkExtentOut, **READING})
+@router.get("/retries/count", auth=READ, response=BulkExtentOut)
 def count_retries(
     request: HttpRequest,
     spider: Annotated[str, Query(min_length=1, max_length=SPIDER, pattern=TEXT)],
     reason: ReasonIs = None,
     group: Annotated[int | None, Query(ge=0, le=MAX_ID)] = None,
     since: Since = None,
-) -> BulkExtentOut:
+) -> RetryExtent:
     """The number of errors that a retry would run again."""
-    found = bulk_retry.extent(WantedErrors(spider, reason or "", group, _given(request, since)))
-    return BulkExtentOut(
-        errors=found.errors,
-        tasks=len(found.tasks),
-        active=found.active,
-        active_errors=found.active_errors,
-    )
+    return bulk_retry.extent(WantedErrors(spider, reason or "", group, _given(request, since)))
 
 
-@router.post("/retries", auth=RETRY, response={201: BulkRetryOut, **WRITING})
-def start_retry(request: ApiRequest, body: Annotated[BulkRetryIn, Body()]) -> Status[BulkRetryOut]:
+@router.post("/retries", auth=RETRY, response={201: BulkRetryOut})
+def start_retry(request: ApiRequest, body: BulkRetryIn) -> Status[BulkRetry]:
     """Runs errors of a spider again, over its tasks that have ended."""
-    caller = request.auth
     wanted = WantedErrors(body.spider, body.reason, body.group, _checked(body.since))
-    return Status(201, _retry(bulk_retry.get(bulk_retry.start(wanted, caller.who).pk)))
+    return Status(201, bulk_retry.get(bulk_retry.start(wanted, request.auth.who).pk))
 
 
-@router.get("/retries/{retry_id}", auth=READ, response={200: BulkRetryOut, **READING})
-def show_retry(request: HttpRequest, retry_id: Id) -> BulkRetryOut:
+@router.get("/retries/{retry_id}", auth=READ, response=BulkRetryOut)
+def show_retry(request: HttpRequest, retry_id: Id) -> BulkRetry:
     """The progress of a retry."""
-    return _retry(bulk_retry.get(retry_id))
+    return bulk_retry.get(retry_id)
 
 
-@router.post("/retries/{retry_id}/stop", auth=RETRY, response={200: BulkRetryOut, **WRITING})
-def stop_retry(request: ApiRequest, retry_id: Id) -> BulkRetryOut:
+@router.post("/retries/{retry_id}/stop", auth=RETRY, response=BulkRetryOut)
+def stop_retry(request: ApiRequest, retry_id: Id) -> BulkRetry:
     """Leaves the tasks that it has not come to as they are."""
-    caller = request.auth
-    return _retry(bulk_retry.stop(retry_id, caller.who))
+    return bulk_retry.stop(retry_id, request.auth.who)
 
 
 def _given(request: HttpRequest, since: datetime | None) -> datetime | None:
@@ -213,46 +201,20 @@ def _checked(since: datetime | None, text: str = "") -> datetime | None:
     if since is None:
         return None
     if NUMBER.fullmatch(text):
-        raise ApiError(422, "invalid", "since: give a time such as 2026-01-31T18:00:00Z", "since")
+        raise invalid("since", "since: give a time such as 2026-01-31T18:00:00Z")
     if not 1970 < since.year < 2200:
-        raise ApiError(422, "invalid", "since: give a time between 1971 and 2199", "since")
+        raise invalid("since", "since: give a time between 1971 and 2199")
     return since.astimezone(UTC)
 
 
 def _group(group: GroupNow) -> dict[str, Any]:
-    row, page = group.row, group.example
+    same = ("id", "spider", "reason", "exception", "place", "first_version")
     return {
-        "id": row.pk,
-        "spider": row.spider,
-        "reason": row.reason,
-        "exception": row.exception,
-        "place": row.place,
+        **{name: getattr(group.row, name) for name in same},
         "errors": group.errors,
         "more": group.more,
-        "first_seen": row.created_at,
-        "first_version": row.first_version,
+        "first_seen": group.row.created_at,
         "last_seen": group.last_at,
-        "last_version": page.version,
-        "example": ExampleOut(task=page.task_id, rid=page.rid, url=page.url, detail=page.detail),
+        "last_version": group.example.version,
+        "example": group.example,
     }
-
-
-def _retry(row: BulkRetry) -> BulkRetryOut:
-    return BulkRetryOut(
-        id=row.pk,
-        spider=row.spider,
-        reason=row.reason,
-        group=row.group,
-        since=row.since,
-        state=row.state,  # type: ignore[arg-type]
-        tasks=row.all_tasks,
-        errors=row.all_errors,
-        tasks_done=row.position,
-        errors_retried=row.retried_errors,
-        tasks_skipped=row.skipped_tasks,
-        skipped=[SkippedOut(task=task, why=why) for task, why in row.skipped],
-        problem=row.problem,
-        user=row.user.get_username() if row.user else None,
-        created_at=row.created_at,
-        finished_at=row.finished_at,
-    )

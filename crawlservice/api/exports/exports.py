@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest
-from ninja import Body, Path, Router, Status
-from pydantic import BaseModel, Field
+from ninja import Path, Status
+from pydantic import Field
 
 from crawlservice.api.parts.auth import ApiRequest, Bearer
-from crawlservice.api.parts.errors import READING, WRITING, ApiError
-from crawlservice.api.parts.paging import TEXT, After, Limit, oldest_first
-from crawlservice.api.parts.schemas import StrictInput
+from crawlservice.api.parts.errors import Operations, found
+from crawlservice.api.parts.paging import TEXT, After, Limit, oldest_first, page_of
+from crawlservice.api.parts.schemas import Output, StrictInput
 from crawlservice.exports import changes
 from crawlservice.exports.addresses import BadExport
 from crawlservice.exports.definition import Definition
@@ -26,7 +27,10 @@ Begin = Annotated[
         description="`beginning`, `now`, a date such as `2026-11-01T06:00Z`, or a row number",
     ),
 ]
-router = Router(tags=["exports"])
+FileProblems = Annotated[
+    list[str], Field(description="of exports.toml, as the leading node read it")
+]
+router = Operations(tags=["exports"])
 READ = Bearer("read", "view_export")
 ADD = Bearer("operate", "add_export")
 CHANGE = Bearer("operate", "change_export")
@@ -49,7 +53,7 @@ class RestartIn(StrictInput):
     begin: Begin
 
 
-class ExportOut(BaseModel):
+class ExportOut(Output):
     """An export, and how far it is. `position`: number of the last row that was looked at;
     `newest`: of the newest row. `left`: rows that it has not exported yet, null in lists;
     `left_more`: there may be more."""
@@ -86,61 +90,44 @@ class NewExport(ExportOut):
     secret: str | None = None
 
 
-class ExportsOut(BaseModel):
-    """`file_problems`: the problems of exports.toml, as the leading node read it."""
-
-    exports: list[ExportOut]
-    file_problems: list[str]
-    next: int | None
-
-
-@router.get("/exports", auth=READ, response={200: ExportsOut, **READING})
-def list_exports(request: HttpRequest, after: After = None, limit: Limit = 100) -> ExportsOut:
+@router.get(
+    "/exports", auth=READ, response=page_of("exports", ExportOut, file_problems=FileProblems)
+)
+def list_exports(request: HttpRequest, after: After = None, limit: Limit = 100) -> dict[str, Any]:
     """All exports, with how far each is."""
-    found, following = oldest_first(with_newest(Export.objects.all()), after, limit)
     file = ExportFile.objects.first()
-    problems = file.problems if file else []
-    return ExportsOut(
-        exports=[_out(row, listed=True) for row in found], file_problems=problems, next=following
-    )
+    rows = with_newest(Export.objects.all())
+    page = oldest_first("exports", rows, after, limit, _listed)
+    return page | {"file_problems": file.problems if file else []}
 
 
-@router.get("/exports/{name}", auth=READ, response={200: ExportOut, **READING})
-def show_export(request: HttpRequest, name: Name) -> ExportOut:
+@router.get("/exports/{name}", auth=READ, response=ExportOut)
+def show_export(request: HttpRequest, name: Name) -> dict[str, Any]:
     """One export, with how many rows it has left."""
     return _out(_found(name))
 
 
-@router.post("/exports", auth=ADD, response={201: NewExport, **WRITING})
-def add_export(request: ApiRequest, body: Annotated[ExportIn, Body()]) -> Status[NewExport]:
+@router.post("/exports", auth=ADD, response={201: NewExport})
+def add_export(request: ApiRequest, body: ExportIn) -> Status[dict[str, Any]]:
     """Adds an export; the leading node starts it within seconds."""
     caller = request.auth
     given = Definition.model_validate(body.model_dump(exclude={"begin"}))
-    try:
-        row, secret = changes.add(given, body.begin, user=caller.user)
-    except BadExport as error:
-        raise _invalid(error) from None
+    row, secret = changes.add(given, body.begin, user=caller.user)
     caller.record("add export", export=row.name)
-    return Status(201, NewExport(**_out(_found(row.name)).model_dump(), secret=secret or None))
+    return Status(201, {**_out(_found(row.name)), "secret": secret or None})
 
 
-@router.put("/exports/{name}", auth=CHANGE, response={200: ExportOut, **WRITING})
-def change_export(
-    request: ApiRequest, name: Name, body: Annotated[ExportChange, Body()]
-) -> ExportOut:
+@router.put("/exports/{name}", auth=CHANGE, response=ExportOut)
+def change_export(request: ApiRequest, name: Name, body: ExportChange) -> dict[str, Any]:
     """Replaces the definition; the export continues at its position. An export that exports.toml no
     longer names becomes independent of the file."""
-    row = _found(name)
-    try:
-        if changes.edit(row, Definition.model_validate(body.model_dump())):
-            request.auth.record("change export", export=name)
-    except BadExport as error:
-        raise _invalid(error) from None
+    if changes.edit(_found(name), Definition.model_validate(body.model_dump())):
+        request.auth.record("change export", export=name)
     return _out(_found(name))
 
 
-@router.post("/exports/{name}/pause", auth=CHANGE, response={200: ExportOut, **WRITING})
-def pause_export(request: ApiRequest, name: Name) -> ExportOut:
+@router.post("/exports/{name}/pause", auth=CHANGE, response=ExportOut)
+def pause_export(request: ApiRequest, name: Name) -> dict[str, Any]:
     """Ends after the batch that is being sent. While it is paused, tasks that it has not exported
     can be deleted."""
     changes.pause(_found(name))
@@ -148,30 +135,23 @@ def pause_export(request: ApiRequest, name: Name) -> ExportOut:
     return _out(_found(name))
 
 
-@router.post("/exports/{name}/resume", auth=CHANGE, response={200: ExportOut, **WRITING})
-def resume_export(request: ApiRequest, name: Name) -> ExportOut:
+@router.post("/exports/{name}/resume", auth=CHANGE, response=ExportOut)
+def resume_export(request: ApiRequest, name: Name) -> dict[str, Any]:
     """Continues an export at its position; after a failure it is tried again at once."""
     changes.resume(_found(name))
     request.auth.record("resume export", export=name)
     return _out(_found(name))
 
 
-@router.post("/exports/{name}/restart", auth=CHANGE, response={200: ExportOut, **WRITING})
-def restart_export(
-    request: ApiRequest, name: Name, body: Annotated[RestartIn, Body()]
-) -> ExportOut:
+@router.post("/exports/{name}/restart", auth=CHANGE, response=ExportOut)
+def restart_export(request: ApiRequest, name: Name, body: RestartIn) -> dict[str, Any]:
     """Exports again from a point on, as another run."""
-    try:
-        changes.restart(_found(name), body.begin)
-    except BadExport as error:
-        raise _invalid(error) from None
+    changes.restart(_found(name), body.begin)
     request.auth.record("restart export", export=name, begin=body.begin)
     return _out(_found(name))
 
 
-@router.delete(
-    "/exports/{name}", auth=Bearer("operate", "delete_export"), response={204: None, **WRITING}
-)
+@router.delete("/exports/{name}", auth=Bearer("operate", "delete_export"), response={204: None})
 def delete_export(request: ApiRequest, name: Name) -> Status[None]:
     """Deletes an export; its written files and rows stay."""
     changes.delete(_found(name))
@@ -180,18 +160,16 @@ def delete_export(request: ApiRequest, name: Name) -> Status[None]:
 
 
 def _found(name: str) -> Export:
-    row = with_newest(Export.objects.filter(name=name)).first()
-    if row is None:
-        raise ApiError(404, "unknown_export", f"there is no export {name}")
+    row: Export = found(with_newest(Export.objects.all()), "export", name, "name")
     return row
 
 
-def _invalid(error: BadExport) -> ApiError:
-    return ApiError(422, "invalid", str(error), error.field)
+def _listed(rows: Sequence[Export]) -> list[dict[str, Any]]:
+    return [_out(row, listed=True) for row in rows]
 
 
-def _out(row: Export, listed: bool = False) -> ExportOut:
-    found = None if listed else left(row)  # counting the rows of each would take too long
+def _out(row: Export, *, listed: bool = False) -> dict[str, Any]:
+    rest = None if listed else left(row)  # counting the rows of each would take too long
     columns = {name: getattr(row, name, None) for name in ExportOut.model_fields}
-    more = {"state": state_of(row), "left": found and found.rows, "left_more": found and found.more}
-    return ExportOut.model_validate({**columns, **more})
+    more = {"state": state_of(row), "left": rest and rest.rows, "left_more": rest and rest.more}
+    return columns | more

@@ -6,26 +6,25 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from ninja import Body, Path, Query, Router, Status
-from pydantic import AwareDatetime, BaseModel, Field
+from ninja import Path, Query, Status
+from pydantic import AwareDatetime, Field
 
 from crawlframe import gates
 from crawlservice.api.parts.auth import ApiRequest, Bearer
-from crawlservice.api.parts.errors import READING, WRITING
-from crawlservice.api.parts.paging import TEXT, After, Limit, newest_first
-from crawlservice.api.parts.schemas import StrictInput
+from crawlservice.api.parts.errors import Operations, status_of
+from crawlservice.api.parts.paging import TEXT, After, Limit, newest_first, page_of
+from crawlservice.api.parts.schemas import Output, StrictInput
 from crawlservice.hosts import orders
 from crawlservice.hosts.names import get_host
 from crawlservice.hosts.orders import MAX_CONCURRENCY, MAX_DELAY, Terms
 from crawlservice.hosts.rules import RULES, Which, chosen
 from crawlservice.hosts.states import described, read
 from crawlservice.models import HOST, NOTE, Host
-from crawlservice.tasks.submit import RedisNotUpdated
 
 LONGEST_RULE = 100  # characters
 Until = Annotated[AwareDatetime, Field(strict=False)]  # JSON has no type for times
 Note = Annotated[str, Field(max_length=NOTE, pattern=TEXT)]
-router = Router(tags=["hosts"])
+router = Operations(tags=["hosts"])
 READ = Bearer("read", "view_host")
 STEER = Bearer("operate", "steer_task")
 Name = Annotated[str, Path(min_length=1, max_length=HOST, pattern=TEXT)]
@@ -52,7 +51,7 @@ class HostOrderIn(StrictInput):
     note: Note = ""
 
 
-class HostOut(BaseModel):
+class HostOut(Output):
     """A host. Its present state comes from Redis, and is empty unless `live`."""
 
     id: int
@@ -102,12 +101,10 @@ class HostOut(BaseModel):
     ordered_at: datetime | None
 
 
-class HostsOut(BaseModel):
-    hosts: list[HostOut]
-    next: int | None
+CHANGED = {(200, 202): HostOut}
 
 
-@router.get("/hosts", auth=READ, response={200: HostsOut, **READING})
+@router.get("/hosts", auth=READ, response=page_of("hosts", HostOut))
 def list_hosts(
     request: ApiRequest,
     q: Annotated[
@@ -119,76 +116,55 @@ def list_hosts(
     ] = None,
     after: After = None,
     limit: Limit = 100,
-) -> HostsOut:
+) -> dict[str, Any]:
     """Hosts that were fetched from, the latest first."""
     rows = chosen(which, q or "").select_related("ordered_by")
-    found, following = newest_first(rows, after, limit)
-    return HostsOut(hosts=[HostOut(**described(now)) for now in read(found)], next=following)
+    return newest_first("hosts", rows, after, limit, lambda some: [*map(described, read(some))])
 
 
-@router.get("/hosts/{name}", auth=READ, response={200: HostOut, **READING})
-def show_host(request: ApiRequest, name: Name) -> HostOut:
+@router.get("/hosts/{name}", auth=READ, response=HostOut)
+def show_host(request: ApiRequest, name: Name) -> dict[str, Any]:
     """One host: its statistics, orders and present state."""
-    return _show(name)
+    return described(read([get_host(name)])[0])
 
 
-@router.post("/hosts/{name}/pause", auth=STEER, response={(200, 202): HostOut, **WRITING})
-def pause_host(
-    request: ApiRequest, name: Name, body: Annotated[HostPauseIn | None, Body()] = None
-) -> Status[HostOut]:
+@router.post("/hosts/{name}/pause", auth=STEER, response=CHANGED)
+def pause_host(request: ApiRequest, name: Name, body: HostPauseIn | None = None) -> Status[Any]:
     """Stops fetching from it, for all tasks, until it is resumed or `until` has come. The host need
     not be known yet.
 
     202: Redis is unreachable; the nodes apply this when it is back."""
     terms = Terms() if body is None else Terms(body.until, body.note)
-    return _decide(request, name, lambda who: orders.pause(name, who, terms))
+    return _decide(request, name, orders.pause, terms=terms)
 
 
-@router.post("/hosts/{name}/resume", auth=STEER, response={(200, 202): HostOut, **WRITING})
-def resume_host(request: ApiRequest, name: Name) -> Status[HostOut]:
+@router.post("/hosts/{name}/resume", auth=STEER, response=CHANGED)
+def resume_host(request: ApiRequest, name: Name) -> Status[Any]:
     """Ends its pause, and its rest if it refused, blocked or was unreachable. Limits that were
     ordered stay."""
-    return _decide(request, name, lambda who: orders.resume(name, who))
+    return _decide(request, name, orders.resume)
 
 
-@router.put("/hosts/{name}/order", auth=STEER, response={(200, 202): HostOut, **WRITING})
-def order_host(
-    request: ApiRequest, name: Name, body: Annotated[HostOrderIn, Body()]
-) -> Status[HostOut]:
+@router.put("/hosts/{name}/order", auth=STEER, response=CHANGED)
+def order_host(request: ApiRequest, name: Name, body: HostOrderIn) -> Status[Any]:
     """Orders a delay, a concurrency and further rules, in place of the settings of all tasks and of
     an earlier order."""
-
-    def do(who: dict[str, Any]) -> Host:
-        terms = Terms(body.until, body.note)
-        limits = {"delay": body.delay, "concurrency": body.concurrency, "rules": body.rules}
-        return orders.order(name, who, terms=terms, **limits)  # type: ignore[arg-type]
-
-    return _decide(request, name, do)
+    limits = body.model_dump(exclude={"until", "note"})
+    return _decide(request, name, orders.order, terms=Terms(body.until, body.note), **limits)
 
 
-@router.delete("/hosts/{name}/order", auth=STEER, response={(200, 202): HostOut, **WRITING})
-def clear_host(request: ApiRequest, name: Name) -> Status[HostOut]:
+@router.delete("/hosts/{name}/order", auth=STEER, response=CHANGED)
+def clear_host(request: ApiRequest, name: Name) -> Status[Any]:
     """Ends its order, pause included: the limits of each task hold again."""
-    return _decide(request, name, lambda who: orders.clear(name, who))
+    return _decide(request, name, orders.clear)
 
 
-@router.post("/hosts/{name}/forget-robots", auth=STEER, response={(200, 202): HostOut, **WRITING})
-def forget_robots(request: ApiRequest, name: Name) -> Status[HostOut]:
+@router.post("/hosts/{name}/forget-robots", auth=STEER, response=CHANGED)
+def forget_robots(request: ApiRequest, name: Name) -> Status[Any]:
     """Makes tasks that obey it fetch its robots.txt again before anything else."""
-    return _decide(request, name, lambda who: orders.forget_robots(name, who))
+    return _decide(request, name, orders.forget_robots)
 
 
-def _decide(
-    request: ApiRequest, name: str, do: Callable[[dict[str, Any]], Host]
-) -> Status[HostOut]:
-    caller = request.auth
-    status = 200
-    try:
-        do(caller.who)
-    except RedisNotUpdated:
-        status = 202
-    return Status(status, _show(name))
-
-
-def _show(name: str) -> HostOut:
-    return HostOut(**described(read([get_host(name)])[0]))
+def _decide(request: ApiRequest, name: str, do: Callable[..., Host], **more: Any) -> Status[Any]:
+    status = status_of(do, name, request.auth.who, **more)
+    return Status(status, described(read([get_host(name)])[0]))

@@ -8,17 +8,25 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
-from ninja import Query, Router
-from pydantic import BaseModel, Field
+from ninja import Query
+from pydantic import Field
 
 from crawlframe.errors import PageDamaged, StoreError
 from crawlframe.warc import FORMATS
 from crawlservice.accounts import journal
-from crawlservice.api.error_groups.error_groups import PageDetail
 from crawlservice.api.parts.auth import ApiRequest, Bearer
-from crawlservice.api.parts.errors import READING, ApiError, sends
-from crawlservice.api.parts.paging import TEXT, After, Id, Limit, Usage, newest_first, oldest_first
-from crawlservice.api.parts.schemas import PageOut, PagesOut
+from crawlservice.api.parts.errors import ApiError, Operations, sends
+from crawlservice.api.parts.paging import (
+    TEXT,
+    After,
+    Id,
+    Limit,
+    Usage,
+    newest_first,
+    oldest_first,
+    page_of,
+)
+from crawlservice.api.parts.schemas import Output, PageOut
 from crawlservice.api.tasks.tasks import load_task
 from crawlservice.models import KeptPage, Page
 from crawlservice.pages import page_viewer
@@ -27,22 +35,24 @@ from crawlservice.pages.page_viewer import ShownPage
 from crawlservice.tasks.results.item_filter import of_pages, read_filters
 
 READ_PAGES = Bearer("read", "view_page")
-router = Router(tags=["items and pages"])
+router = Operations(tags=["items and pages"])
 READ = Bearer("read", "view_keptpage")
 SEE = Bearer("read", "view_pagebody")
 Filter = Annotated[str | None, Query(max_length=300, pattern=TEXT)]
 
 
-class KeptPageOut(BaseModel):
+class KeptPageOut(Output):
     id: int
     rid: UUID = Field(description="of the request that fetched it")
-    task: int
+    task: int = Field(validation_alias="task_id")
     url: str = Field(description="after redirects")
     host: str
     method: str
     status: int
     reason: str = Field(description="why it is kept; empty: its request is done")
-    size: int = Field(description="bytes of the body, after decompression")
+    size: int = Field(
+        validation_alias="body.size", description="bytes of the body, after decompression"
+    )
     fetched_at: datetime
 
 
@@ -51,12 +61,19 @@ class KeptPageDetail(KeptPageOut):
     address: str = Field(description="IP address of the server; empty: unknown")
 
 
-class KeptPagesOut(BaseModel):
-    pages: list[KeptPageOut]
-    next: int | None
+class PageDetail(PageOut):
+    """A request that ended, with its headers if it ended in error."""
+
+    task: int = Field(validation_alias="task_id")
+    spider: str = Field(validation_alias="task.spider")
+    error_group: int | None
+    exchange: dict[str, Any] | None = Field(
+        description="of an error: `method`, `url` and `sent` of the last transfer; `status` and "
+        "`received` if it was answered. Headers are pairs of name and value, without secrets"
+    )
 
 
-@router.get("/kept-pages", auth=READ, response={200: KeptPagesOut, **READING})
+@router.get("/kept-pages", auth=READ, response=page_of("pages", KeptPageOut))
 def list_kept_pages(
     request: HttpRequest,
     task: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
@@ -67,27 +84,24 @@ def list_kept_pages(
     url: Annotated[str | None, Query(max_length=2083, pattern=TEXT, description="exactly")] = None,
     after: After = None,
     limit: Limit = 100,
-) -> KeptPagesOut:
+) -> dict[str, Any]:
     """Pages that are kept, the newest first."""
     rows = KeptPage.objects.select_related("body").defer("headers", "record", "body__data")
     given = {"task": task, "task__spider": spider, "host": host, "reason": reason,
              "status": status, "url": url}  # fmt: skip
     rows = rows.filter(**{name: value for name, value in given.items() if value is not None})
-    found, following = newest_first(rows, after, limit)
-    return KeptPagesOut(pages=[KeptPageOut(**_data(row)) for row in found], next=following)
+    return newest_first("pages", rows, after, limit)
 
 
-@router.get("/kept-pages/{rid}", auth=READ, response={200: KeptPageDetail, **READING})
-def show_kept_page(request: HttpRequest, rid: UUID) -> KeptPageDetail:
+@router.get("/kept-pages/{rid}", auth=READ, response=KeptPageDetail)
+def show_kept_page(request: HttpRequest, rid: UUID) -> KeptPage:
     """A page that is kept, with its headers."""
-    row = _row(rid)
-    return KeptPageDetail(**_data(row), headers=row.headers, address=row.address)
+    return _row(rid)
 
 
 @router.get(
     "/kept-pages/{rid}/body",
     auth=SEE,
-    response=READING,
     openapi_extra=sends("The body", "application/octet-stream"),
 )
 def download_body(request: ApiRequest, rid: UUID) -> HttpResponse:
@@ -97,15 +111,13 @@ def download_body(request: ApiRequest, rid: UUID) -> HttpResponse:
         content = ShownPage.of(row)
     except (PageDamaged, StoreError) as error:
         raise ApiError(503, "store_away", str(error)) from None
-    caller = request.auth
-    journal.record("download_page", task=row.task_id, **caller.who, rid=str(rid))
+    journal.record("download_page", task=row.task_id, **request.auth.who, rid=str(rid))
     return page_viewer.attachment(content)
 
 
 @router.get(
     "/tasks/{task_id}/kept-pages/export",
     auth=SEE,
-    response=READING,
     openapi_extra=sends("The file", *FORMATS.values()),
 )
 def export_pages(
@@ -137,22 +149,7 @@ def _row(rid: UUID) -> KeptPage:
     return row
 
 
-def _data(row: KeptPage) -> dict[str, Any]:
-    return {
-        "id": row.pk,
-        "rid": row.rid,
-        "task": row.task_id,
-        "url": row.url,
-        "host": row.host,
-        "method": row.method,
-        "status": row.status,
-        "reason": row.reason,
-        "size": row.body.size,
-        "fetched_at": row.fetched_at,
-    }
-
-
-@router.get("/tasks/{task_id}/pages", auth=READ_PAGES, response={200: PagesOut, **READING})
+@router.get("/tasks/{task_id}/pages", auth=READ_PAGES, response=page_of("pages", PageOut))
 def list_pages(
     request: HttpRequest,
     task_id: Id,
@@ -161,7 +158,7 @@ def list_pages(
     usage: Usage = None,
     after: After = None,
     limit: Limit = 100,
-) -> PagesOut:
+) -> dict[str, Any]:
     """Requests that ended, in the order they ended: done, or error with its reason."""
     load_task(task_id)
     rows = of_pages(Page.objects.defer("follow_ups", "request", "exchange"), read_filters(usage))
@@ -169,24 +166,14 @@ def list_pages(
         rows = rows.filter(state=state)
     if rid is not None:
         rows = rows.filter(rid=rid)
-    found, following = oldest_first(rows, after, limit, task=task_id)
-    return PagesOut(
-        pages=[PageOut.model_validate(page, from_attributes=True) for page in found], next=following
-    )
+    return oldest_first("pages", rows, after, limit, task=task_id)
 
 
-@router.get("/tasks/{task_id}/pages/{rid}", auth=READ_PAGES, response={200: PageDetail, **READING})
-def show_page(request: HttpRequest, task_id: Id, rid: UUID) -> PageDetail:
+@router.get("/tasks/{task_id}/pages/{rid}", auth=READ_PAGES, response=PageDetail)
+def show_page(request: HttpRequest, task_id: Id, rid: UUID) -> Page:
     """One request that ended, with its HTTP exchange if it ended in error."""
-    task = load_task(task_id)
+    load_task(task_id)
     rows = Page.objects.defer("follow_ups", "request").filter(rid=rid, task=task_id)
-    if (page := rows.first()) is None:
+    if (page := rows.select_related("task").first()) is None:
         raise ApiError(404, "unknown_page", f"task {task_id} has no ended request {rid}")
-    known = PageOut.model_validate(page, from_attributes=True)
-    return PageDetail(
-        **known.model_dump(),
-        task=task_id,
-        spider=task.spider,
-        error_group=page.error_group,
-        exchange=page.exchange,
-    )
+    return page

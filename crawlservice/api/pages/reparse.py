@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
 from django.db import transaction
-from ninja import Body, Router, Status
-from pydantic import BaseModel, Field
+from ninja import Status
+from pydantic import Field
 
-from crawlframe.errors import ArgumentError
 from crawlservice.api.parts.auth import ApiRequest, Bearer, Caller
-from crawlservice.api.parts.errors import READING, WRITING, ApiError, Error, NotAllowed
+from crawlservice.api.parts.errors import ApiError, Error, NotAllowed, Operations
 from crawlservice.api.parts.paging import After, Id, Limit, oldest_first
-from crawlservice.api.parts.schemas import Priority, StrictInput, TaskOut
+from crawlservice.api.parts.schemas import Output, Priority, StrictInput, TaskOut
 from crawlservice.api.spiders.spiders import Name
 from crawlservice.api.tasks.tasks import SUBMIT, load_task, serialized, steered
 from crawlservice.models import ParsedPage, Token
@@ -24,7 +24,7 @@ from crawlservice.reparse.submission import TEXT
 from crawlservice.tasks.submit import RedisNotUpdated
 
 Text = Annotated[str, Field(max_length=TEXT, pattern=r"^[^\x00]*$")]
-router = Router(tags=["reparse"])
+router = Operations(tags=["reparse"])
 READ = Bearer("read", "view_item")
 
 
@@ -50,7 +50,7 @@ class ReparseIn(SpiderReparseIn):
     )
 
 
-class ParsedPageOut(BaseModel):
+class ParsedPageOut(Output):
     """A page whose items differ, or that leads to new links."""
 
     id: int
@@ -73,7 +73,7 @@ class ParsedPageOut(BaseModel):
     created_at: datetime
 
 
-class ChangesOut(BaseModel):
+class ChangesOut(Output):
     """Differences of the pages that a task has parsed, or tried in a dry run."""
 
     parses: dict[str, Any] = Field(description="which pages, as they were asked for")
@@ -89,10 +89,8 @@ class ChangesOut(BaseModel):
     next: int | None = Field(description="pass it as `after` for the next pages; null: no more")
 
 
-@router.post("/tasks/{task_id}/reparse", auth=SUBMIT, response={(201, 202): TaskOut, **WRITING})
-def reparse_task(
-    request: ApiRequest, task_id: Id, body: Annotated[ReparseIn, Body()]
-) -> Status[TaskOut]:
+@router.post("/tasks/{task_id}/reparse", auth=SUBMIT, response={(201, 202): TaskOut})
+def reparse_task(request: ApiRequest, task_id: Id, body: ReparseIn) -> Status[TaskOut]:
     """Starts a task that parses the kept pages of this one by the code of today. Their items are
     replaced, unless it is a dry run; that needs the right to control this task.
 
@@ -102,10 +100,8 @@ def reparse_task(
     return _start(request, body, task=task_id)
 
 
-@router.post("/spiders/{name}/reparse", auth=SUBMIT, response={(201, 202): TaskOut, **WRITING})
-def reparse_spider(
-    request: ApiRequest, name: Name, body: Annotated[SpiderReparseIn, Body()]
-) -> Status[TaskOut]:
+@router.post("/spiders/{name}/reparse", auth=SUBMIT, response={(201, 202): TaskOut})
+def reparse_spider(request: ApiRequest, name: Name, body: SpiderReparseIn) -> Status[TaskOut]:
     """The same for the kept pages of all tasks of a spider. Unless it is a dry run, it needs the
     right to operate."""
     caller = request.auth
@@ -114,26 +110,23 @@ def reparse_spider(
     return _start(request, body, spider=name)
 
 
-@router.get(
-    "/tasks/{task_id}/changes", auth=READ, response={200: ChangesOut, 409: Error, **READING}
-)
+@router.get("/tasks/{task_id}/changes", auth=READ, response={200: ChangesOut, 409: Error})
 def show_changes(
     request: ApiRequest, task_id: Id, after: After = None, limit: Limit = 20
-) -> ChangesOut:
+) -> dict[str, Any]:
     """Differences by the code of today, of a task that parses kept pages: numbers, and pages."""
     task = load_task(task_id)
     if task.reparse is None:
         raise ApiError(409, "not_a_reparse", f"task {task_id} fetches; it parses no kept pages")
     found = changes(task_id, MAX_PAGES, examples=0)
-    rows, following = oldest_first(ParsedPage.objects.all(), after, limit, task=task_id)
+    page = oldest_first("examples", ParsedPage.objects.all(), after, limit, _as_json, task=task_id)
     numbers = ("pages", "repaired", "added", "removed", "changed", "links", "complete")
-    return ChangesOut(
-        parses=reparse.as_given(task),
-        fields=dict(found.fields),
-        examples=[ParsedPageOut(**as_json(row)) for row in rows],
-        next=following,
-        **{name: getattr(found, name) for name in numbers},
-    )
+    told = {name: getattr(found, name) for name in numbers}
+    return {"parses": reparse.as_given(task), "fields": dict(found.fields), **told, **page}
+
+
+def _as_json(rows: Sequence[ParsedPage]) -> list[dict[str, Any]]:
+    return [as_json(row) for row in rows]
 
 
 def _operates(caller: Caller) -> bool:
@@ -154,7 +147,5 @@ def _start(request: ApiRequest, body: SpiderReparseIn, **source: Any) -> Status[
             caller.record("reparse", task, parses=reparse.as_given(task))
     except RedisNotUpdated:
         status = 202
-    except ArgumentError as error:
-        raise ApiError(422, "argument", str(error)) from None
     assert task is not None
     return Status(status, serialized([load_task(task.pk)])[0])

@@ -9,7 +9,8 @@ from typing import Any
 from django.core.exceptions import RequestDataTooBig
 from django.db import DatabaseError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from ninja import NinjaAPI
+from ninja import NinjaAPI, Router
+from ninja.constants import NOT_SET
 from ninja.errors import HttpError, Throttled, ValidationError
 from pydantic import BaseModel
 from redis import RedisError
@@ -55,9 +56,21 @@ class Error(BaseModel):
     error: Problem
 
 
-# Errors that every operation may answer, as ninja wants them.
-READING: Any = {(401, 403, 404, 422, 429, 503): Error}
-WRITING: Any = {(400, 401, 403, 404, 409, 413, 415, 422, 429, 503): Error}
+READING = (401, 403, 404, 422, 429, 503)
+WRITING = (400, *READING, 409, 413, 415)
+
+
+class Operations(Router):
+    """Operations of a noun. Each may answer the errors of its kind, too."""
+
+    def api_operation(
+        self, methods: list[str], path: str, *, response: Any = NOT_SET, **more: Any
+    ) -> Any:
+        """``response``: the schema of status 200, or schemas by status; none for a file."""
+        known = response if isinstance(response, dict) else {200: response}
+        errors = {READING if methods == ["GET"] else WRITING: Error}
+        told = errors if response is NOT_SET else known | errors
+        return super().api_operation(methods, path, response=told, **more)
 
 
 def sends(description: str, *types: str) -> dict[str, Any]:
@@ -73,6 +86,27 @@ class ApiError(CrawlframeError):
     def __init__(self, status: int, code: str, message: str, field: str | None = None) -> None:
         super().__init__(message)
         self.status, self.code, self.field = status, code, field
+
+
+def invalid(field: str, error: object) -> ApiError:
+    return ApiError(422, "invalid", str(error), field)
+
+
+def found(rows: Any, noun: str, name: int | str, column: str = "pk") -> Any:
+    """The row with this number, or another ``column``. Raises ApiError."""
+    row = rows.filter(**{column: name}).first()
+    if row is None:
+        raise ApiError(404, f"unknown_{noun.replace(' ', '_')}", f"there is no {noun} {name}")
+    return row
+
+
+def status_of(do: Callable[..., object], *args: Any, **more: Any) -> int:
+    """Calls ``do``. Returns 200, or 202 if Redis is unreachable, and is updated later."""
+    try:
+        do(*args, **more)
+    except RedisNotUpdated:
+        return 202
+    return 200
 
 
 class NotAllowed(ApiError):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
-from django.db.models import Model, QuerySet
-from ninja import Path, Query
+from django.db.models import QuerySet
+from ninja import Path, Query, Schema
+from pydantic import BaseModel, create_model
 
 from crawlservice.models import LABEL_NAME, LABEL_VALUE
 from crawlservice.tasks.results.item_filter import FORM
 from crawlservice.tasks.results.task_rows import of_task
 
-M = TypeVar("M", bound=Model)
 MAX_ID = 2**63 - 1  # largest id that a database can have
 LIMIT = 1000  # maximum rows of one page
 TEXT = r"^[^\x00]*$"  # text that a database accepts
@@ -33,29 +34,48 @@ LabelIs = Annotated[
 Limit = Annotated[int, Query(ge=1, le=LIMIT, description="maximum number of rows")]
 
 
+Make = Callable[[Any], Sequence[Any]]
+
+
+def list_of(name: str, row: type[BaseModel], **more: Any) -> type[BaseModel]:
+    """The schema of a list: its rows under ``name``."""
+    fields: dict[str, Any] = {name: list[row], **more}  # type: ignore[valid-type]
+    return create_model(f"{row.__name__}_{name}", __base__=Schema, **fields)
+
+
+def page_of(name: str, row: type[BaseModel], **more: Any) -> type[BaseModel]:
+    """The schema of a page of a list: its rows under ``name``, and `next`."""
+    return list_of(name, row, **more, next=int | None)
+
+
 def oldest_first(
-    rows: QuerySet[M, Any], after: int | None, limit: int, *, task: int | None = None
-) -> tuple[list[M], int | None]:
-    """One page, and the id after which the next page starts (None: it is the last). ``task``: only
-    rows of this task."""
+    name: str,
+    rows: QuerySet[Any, Any],
+    after: int | None,
+    limit: int,
+    make: Make = list,
+    *,
+    task: int | None = None,
+) -> dict[str, Any]:
+    """One page, and the id after which the next page starts (None: it is the last). ``make``: the
+    rows of the page, if they need more than the database has. ``task``: only rows of this task."""
     if task is not None:
         rows = of_task(rows, task, after=after)
-    elif after is not None:
-        rows = rows.filter(pk__gt=after).order_by("pk")
     else:
-        rows = rows.order_by("pk")
-    return _cut(list(rows[: limit + 1]), limit)
+        rows = rows.filter(pk__gt=after or 0).order_by("pk")
+    return _page(name, rows, limit, make)
 
 
 def newest_first(
-    rows: QuerySet[M, Any], after: int | None, limit: int
-) -> tuple[list[M], int | None]:
+    name: str, rows: QuerySet[Any, Any], after: int | None, limit: int, make: Make = list
+) -> dict[str, Any]:
     """The same, newest first."""
     if after is not None:
         rows = rows.filter(pk__lt=after)
-    return _cut(list(rows.order_by("-pk")[: limit + 1]), limit)
+    return _page(name, rows.order_by("-pk"), limit, make)
 
 
-def _cut(found: list[M], limit: int) -> tuple[list[M], int | None]:
+def _page(name: str, rows: QuerySet[Any, Any], limit: int, make: Make) -> dict[str, Any]:
+    found = [*rows[: limit + 1]]
     page = found[:limit]
-    return page, page[-1].pk if len(found) > limit else None
+    return {name: make(page), "next": page[-1].pk if len(found) > limit else None}

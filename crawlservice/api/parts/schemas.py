@@ -4,15 +4,28 @@ unknown fields are refused."""
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Discriminator, Field, Tag
+from ninja import Schema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    ModelWrapValidatorHandler,
+    Tag,
+    model_validator,
+)
 
+from crawlframe.proxies.place import host_in
 from crawlframe.request.request import MAX_TASK_PRIORITY
 from crawlservice.hosts.rules import RULES
+from crawlservice.hosts.states import moment
 from crawlservice.models import LABEL_NAME, LABEL_VALUE, LABELS, SPIDER
 from crawlservice.tasks.limits import MAX_CONCURRENCY, MAX_DELAY, MAX_PAGES
+from crawlservice.tasks.progress.log import level_name
 
 BULK = 1000  # maximum tasks of one submission, or requests of one retry
 Priority = Annotated[int, Field(ge=-MAX_TASK_PRIORITY, le=MAX_TASK_PRIORITY)]
@@ -21,6 +34,18 @@ LABELLED = f'`{{"domain": "news"}}`: up to {LABELS} names with values, for searc
 LabelName = Annotated[str, Field(pattern=rf"^[A-Za-z0-9._-]{{1,{LABEL_NAME}}}$")]
 LabelValue = Annotated[str, Field(min_length=1, max_length=LABEL_VALUE)]
 Labels = Annotated[dict[LabelName, LabelValue], Field(max_length=LABELS)]
+# The name of a related row.
+NameOf = Annotated[str, BeforeValidator(str)]
+Named = Annotated[str | None, BeforeValidator(lambda row: row and str(row))]
+
+
+class Output(Schema):
+    """Output, made of a row of the database or of a mapping."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _make(cls, given: Any, make: ModelWrapValidatorHandler[Self]) -> Self:
+        return given if isinstance(given, cls) else make(given)
 
 
 class StrictInput(BaseModel):
@@ -75,9 +100,10 @@ class Retry(StrictInput):
 
 
 Outcome = Literal["finished", "finished_with_errors", "failed", "cancelled"]
+OutcomeNow = Annotated[Outcome | None, BeforeValidator(lambda outcome: outcome or None)]
 
 
-class TrapOut(BaseModel):
+class TrapOut(Output):
     """URLs of one form, many of which bring nothing new."""
 
     template: str = Field(description="stands for all its URLs, such as a.example/calendar/{n}/{n}")
@@ -99,15 +125,17 @@ class TaskLimitsIn(StrictInput):
     )
 
 
-class WaitOut(BaseModel):
+class WaitOut(Output):
     """The reason why nothing of a task is fetched now."""
 
     why: str = Field(description=f"in one word: {', '.join(RULES)}")
-    until: datetime | None = Field(description="null: until a person acts")
-    host: str = Field(description="the host that is next")
+    until: Annotated[datetime | None, BeforeValidator(moment)] = Field(
+        description="null: until a person acts"
+    )
+    host: Annotated[str, BeforeValidator(host_in)] = Field(description="the host that is next")
 
 
-class LayerOut(BaseModel):
+class LayerOut(Output):
     """A layer of a task that is crawled one depth after the other."""
 
     number: int = Field(description="depth of its pages; 0: yielded by start")
@@ -125,7 +153,7 @@ class LayerOut(BaseModel):
     ended_at: datetime | None
 
 
-class TaskOut(BaseModel):
+class TaskOut(Output):
     """A task with its current numbers. If it is active and `live` is false, Redis does not know it
     yet, or is unreachable."""
 
@@ -134,7 +162,7 @@ class TaskOut(BaseModel):
     state: str = Field(
         description="running, paused, cancelling, finished or cancelled; see `outcome`"
     )
-    outcome: Outcome | None = Field(description="how it ended; null while it has not")
+    outcome: OutcomeNow = Field(description="how it ended; null while it has not")
     reason: str = Field(description="why it has this outcome, in a sentence")
     arguments: dict[str, Any] = Field(description="with ******** for each secret")
     priority: int
@@ -149,7 +177,7 @@ class TaskOut(BaseModel):
     closing: str = Field(
         description="why its spider or one of its limits closed it; empty if none did"
     )
-    user: str | None = Field(description="the submitter")
+    user: Named = Field(description="the submitter")
     schedule: int | None = Field(description="id of the schedule that submitted it")
     robots: bool = Field(description="whether it obeys robots.txt")
     retries: int = Field(description="how often its failed requests were run again")
@@ -198,17 +226,17 @@ class TaskOut(BaseModel):
     )
 
 
-class TasksOut(BaseModel):
+class TasksOut(Output):
     tasks: list[TaskOut]
     next: int | None = None
 
 
-class RetriedOut(BaseModel):
+class RetriedOut(Output):
     retried: int = Field(description="requests that run again")
     task: TaskOut
 
 
-class ItemOut(BaseModel):
+class ItemOut(Output):
     id: int
     rid: UUID = Field(description="id of the request whose callback made it")
     ordinal: int = Field(description="its place among the items of that callback")
@@ -217,12 +245,7 @@ class ItemOut(BaseModel):
     created_at: datetime
 
 
-class ItemsOut(BaseModel):
-    items: list[ItemOut]
-    next: int | None
-
-
-class PageOut(BaseModel):
+class PageOut(Output):
     """A request that ended."""
 
     id: int
@@ -250,109 +273,14 @@ class PageOut(BaseModel):
     )
 
 
-class PagesOut(BaseModel):
-    pages: list[PageOut]
-    next: int | None
-
-
-class LogLineOut(BaseModel):
+class LogLineOut(Output):
     id: int
     at: datetime = Field(description="by the clock of the machine on which the spider ran")
-    level: str = Field(description="DEBUG, INFO, WARNING, ERROR, CRITICAL or a level of its own")
+    level: Annotated[str, BeforeValidator(level_name)] = Field(
+        description="DEBUG, INFO, WARNING, ERROR, CRITICAL or a level of its own"
+    )
     logger: str = Field(description="`stdout` and `stderr`: it was printed")
     rid: UUID | None = Field(description="id of the request that ran; null: none did")
     url: str = Field(description="of that request, `start:` and `end:` included")
     text: str = Field(description="with ******** for each secret argument")
     worker: str = Field(description="node and process, such as `crawl-2/4711`; empty: not known")
-
-
-class LogOut(BaseModel):
-    lines: list[LogLineOut]
-    next: int | None
-    dropped: int = Field(description="older lines that are not kept")
-
-
-class NodeOut(BaseModel):
-    """One life of a node. `state` is loading, live, checking, refused, leaving or offline;
-    `condition` offline, leaving, loading, abnormal, busy or idle; `troubles`, in words, say why it
-    is abnormal where `problem` and `pull_problem` do not. A node that died stays listed, offline
-    since `since`, until it comes back or is forgotten."""
-
-    node: str
-    generation: int
-    machine: str
-    pid: int
-    workers: int
-    state: str
-    version: str
-    skew: bool
-    candidate: str
-    problem: str
-    since: datetime | None
-    seconds: float
-    reloads: int
-    follows: str
-    pulled: str
-    pull_problem: str
-    condition: str
-    troubles: list[str]
-    holds: int
-    given_back: int = Field(description="requests that it held when it died")
-    share: float | None = Field(description="part of all hosts that prefer it; null: no affinity")
-
-
-class NodesOut(BaseModel):
-    nodes: list[NodeOut]
-    unreadable: int = Field(description="rows of Redis that could not be read and were set aside")
-
-
-class ScheduleOut(BaseModel):
-    id: int
-    name: str
-    spider: str
-    arguments: dict[str, Any] = Field(description="with ******** for each secret")
-    priority: int
-    settings: dict[str, Any] = Field(
-        validation_alias=AliasChoices("overrides", "settings"),
-        description="settings of its tasks in place of the spider's",
-    )
-    labels: dict[str, str] = Field(description="of its tasks")
-    cron: str
-    every: int | None
-    timezone: str
-    overlap: str
-    missed: str
-    enabled: bool
-    created_at: datetime
-    next_at: datetime | None
-    problem: str = Field(description="why it cannot start; empty if the last start succeeded")
-    problem_since: datetime | None
-
-
-class SchedulesOut(BaseModel):
-    schedules: list[ScheduleOut]
-    next: int | None
-
-
-class RunOut(BaseModel):
-    due_at: datetime
-    outcome: str
-    task: int | None
-    task_outcome: Outcome | None = Field(description="how that task ended; null while it has not")
-    problem: str
-
-
-class ScheduleWithRuns(ScheduleOut):
-    runs: list[RunOut] = Field(description="the latest ones")
-
-
-class EraOut(BaseModel):
-    number: int
-    reason: str
-    started_at: datetime
-    opened_at: datetime | None
-
-
-class ErasOut(BaseModel):
-    eras: list[EraOut]
-    next: int | None

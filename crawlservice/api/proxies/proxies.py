@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from django.db import IntegrityError, transaction
 from django.http import HttpRequest
-from ninja import Body, Query, Router, Status
-from pydantic import BaseModel, Field
+from ninja import Query, Status
+from pydantic import BeforeValidator, Field
 
 from crawlservice.api.parts.auth import ApiRequest, Bearer
-from crawlservice.api.parts.errors import READING, WRITING, ApiError
-from crawlservice.api.parts.paging import TEXT, After, Limit, oldest_first
-from crawlservice.api.parts.schemas import StrictInput
+from crawlservice.api.parts.errors import ApiError, Operations, found, invalid
+from crawlservice.api.parts.paging import TEXT, After, Limit, oldest_first, page_of
+from crawlservice.api.parts.schemas import Output, StrictInput
 from crawlservice.models import Proxy, ProxySource
 from crawlservice.proxies.entry import BadProxy, check_fields, read_entry, store
 from crawlservice.proxies.runs import begin
@@ -26,7 +27,8 @@ ADD_LIST = Bearer("operate", "add_proxysource")
 CHANGE_LIST = Bearer("operate", "change_proxysource")
 DELETE_LIST = Bearer("operate", "delete_proxysource")
 MAX_PROXIES = 1_000  # proxies added by one call
-router = Router(tags=["proxies"])
+Words = Annotated[list[str], BeforeValidator(str.split)]
+router = Operations(tags=["proxies"])
 READ = Bearer("read", "view_proxy")
 ADD = Bearer("operate", "add_proxy")
 CHANGE = Bearer("operate", "change_proxy")
@@ -59,14 +61,14 @@ class ProxyChange(StrictInput):
     enabled: bool | None = None
 
 
-class ProxyOut(BaseModel):
+class ProxyOut(Output):
     """A proxy of the pool. `login`: whether it has credentials."""
 
     id: int
     url: str
-    login: bool
+    login: Annotated[bool, BeforeValidator(bool)] = Field(validation_alias="sealed_login")
     tier: int
-    tags: list[str]
+    tags: Words
     country: str
     max_concurrency: int
     enabled: bool
@@ -74,13 +76,6 @@ class ProxyOut(BaseModel):
     problem: str
     latency_ms: int | None
     checked_at: datetime | None
-
-
-class ProxiesOut(BaseModel):
-    """Proxies, the oldest first."""
-
-    proxies: list[ProxyOut]
-    next: int | None
 
 
 class ProxyListIn(ProxyFields):
@@ -101,7 +96,7 @@ class ProxyListIn(ProxyFields):
         return json.dumps(self.arguments)
 
 
-class ProxyListOut(BaseModel):
+class ProxyListOut(Output):
     """A list of proxies. `found`: how many it has in the pool; `problem`: of the last read, or why
     the last task of its spider is not complete; `run`: the latest task that was started for it."""
 
@@ -110,7 +105,7 @@ class ProxyListOut(BaseModel):
     spider: str
     every: int
     tier: int
-    tags: list[str]
+    tags: Words
     country: str
     max_concurrency: int
     enabled: bool
@@ -121,14 +116,7 @@ class ProxyListOut(BaseModel):
     next_at: datetime | None
 
 
-class ProxyListsOut(BaseModel):
-    """Lists of proxies, the oldest first."""
-
-    lists: list[ProxyListOut]
-    next: int | None
-
-
-class ProxiesAdded(BaseModel):
+class ProxiesAdded(Output):
     """The numbers of new proxies, of known ones, and of changed ones among these."""
 
     new: int
@@ -136,35 +124,31 @@ class ProxiesAdded(BaseModel):
     changed: int
 
 
-@router.get("/proxies", auth=READ, response={200: ProxiesOut, **READING})
+@router.get("/proxies", auth=READ, response=page_of("proxies", ProxyOut))
 def list_proxies(
     request: HttpRequest,
     state: Annotated[str | None, Query(pattern="^(new|working|failed)$")] = None,
     after: After = None,
     limit: Limit = 100,
-) -> ProxiesOut:
+) -> dict[str, Any]:
     """The proxies of the pool, without their credentials."""
     rows = Proxy.objects.filter(state=state) if state else Proxy.objects.all()
-    found, following = oldest_first(rows, after, limit)
-    return ProxiesOut(proxies=_out(found), next=following)
+    return oldest_first("proxies", rows, after, limit, _with_problems)
 
 
-@router.post("/proxies", auth=ADD, response={201: ProxiesAdded, **WRITING})
-def add_proxies(request: ApiRequest, body: Annotated[ProxiesIn, Body()]) -> Status[ProxiesAdded]:
+@router.post("/proxies", auth=ADD, response={201: ProxiesAdded})
+def add_proxies(request: ApiRequest, body: ProxiesIn) -> Status[ProxiesAdded]:
     """Adds proxies, or changes existing ones; they are used when a node has checked them. If one
     is wrong, none is added."""
     fields = body.model_dump(include={"tier", "tags", "country", "max_concurrency"})
-    entries = [read_entry(text, **fields) for text in body.proxies]
-    done = store(entries)
+    done = store([read_entry(text, **fields) for text in body.proxies])
     request.auth.record("import proxies", new=done.new, changed=done.changed)
     known = done.changed + done.unchanged
     return Status(201, ProxiesAdded(new=done.new, known=known, changed=done.changed))
 
 
-@router.patch("/proxies/{number}", auth=CHANGE, response={200: ProxyOut, **WRITING})
-def change_proxy(
-    request: ApiRequest, number: int, body: Annotated[ProxyChange, Body()]
-) -> ProxyOut:
+@router.patch("/proxies/{number}", auth=CHANGE, response=ProxyOut)
+def change_proxy(request: ApiRequest, number: int, body: ProxyChange) -> Proxy:
     """Changes fields of a proxy; nodes notice within seconds."""
     row = _found(number)
     given = body.model_dump(exclude_none=True)
@@ -180,20 +164,20 @@ def change_proxy(
     row.enabled = given.get("enabled", row.enabled)
     row.save()
     request.auth.record("change proxy", id=number, name=row.url, fields=[*given])
-    return _out([row])[0]
+    return _with_problems([row])[0]
 
 
-@router.post("/proxies/{number}/check", auth=CHANGE, response={200: ProxyOut, **WRITING})
-def check_proxy(request: ApiRequest, number: int) -> ProxyOut:
+@router.post("/proxies/{number}/check", auth=CHANGE, response=ProxyOut)
+def check_proxy(request: ApiRequest, number: int) -> Proxy:
     """The leading node checks it, and it is not used until then."""
     row = _found(number)
     row.state, row.check_at = Proxy.State.NEW, None
     row.save(update_fields=["state", "check_at"])
     request.auth.record("check proxy", id=number, name=row.url)
-    return _out([row])[0]
+    return _with_problems([row])[0]
 
 
-@router.delete("/proxies/{number}", auth=DELETE, response={204: None, **WRITING})
+@router.delete("/proxies/{number}", auth=DELETE, response={204: None})
 def delete_proxy(request: ApiRequest, number: int) -> Status[None]:
     """Nodes stop using it within seconds."""
     row = _found(number)
@@ -204,43 +188,33 @@ def delete_proxy(request: ApiRequest, number: int) -> Status[None]:
 
 
 def _found(number: int) -> Proxy:
-    row = Proxy.objects.filter(pk=number).first() if 0 < number < 1 << 63 else None
-    if row is None:
-        raise ApiError(404, "unknown_proxy", f"there is no proxy {number}")
+    row: Proxy = found(Proxy.objects, "proxy", number)
     return row
 
 
-def _out(rows: list[Proxy]) -> list[ProxyOut]:
+def _with_problems(rows: Sequence[Proxy]) -> Sequence[Proxy]:
     known = problems(rows)
-    found = []
     for row in rows:
-        columns: dict[str, Any] = {
-            name: getattr(row, name, None) for name in ProxyOut.model_fields if name != "login"
-        }
-        columns |= {"tags": row.tags.split(), "problem": known[row.pk]}
-        found.append(ProxyOut(**columns, login=bool(row.sealed_login)))
-    return found
+        row.problem = known[row.pk]
+    return rows
 
 
-@router.get("/proxy-lists", auth=READ_LISTS, response={200: ProxyListsOut, **READING})
+@router.get("/proxy-lists", auth=READ_LISTS, response=page_of("lists", ProxyListOut))
 def list_proxy_lists(
     request: HttpRequest, after: After = None, limit: Limit = 100
-) -> ProxyListsOut:
+) -> dict[str, Any]:
     """The lists, without their addresses and arguments."""
-    found, following = oldest_first(ProxySource.objects.all(), after, limit)
-    return ProxyListsOut(lists=[*map(_list_out, found)], next=following)
+    return oldest_first("lists", ProxySource.objects.all(), after, limit)
 
 
-@router.post("/proxy-lists", auth=ADD_LIST, response={201: ProxyListOut, **WRITING})
-def add_proxy_list(
-    request: ApiRequest, body: Annotated[ProxyListIn, Body()]
-) -> Status[ProxyListOut]:
+@router.post("/proxy-lists", auth=ADD_LIST, response={201: ProxyListOut})
+def add_proxy_list(request: ApiRequest, body: ProxyListIn) -> Status[ProxySource]:
     """Adds a list, which the leading node then reads: a URL, a path, or a spider that yields Proxy
     items."""
     if body.place and body.spider:
-        raise ApiError(422, "invalid", "give place or spider, not both", "spider")
+        raise invalid("spider", "give place or spider, not both")
     if body.arguments and not body.spider:
-        raise ApiError(422, "invalid", "arguments belong to a spider", "arguments")
+        raise invalid("arguments", "arguments belong to a spider")
     place: Any = body.place if not body.spider else body.arguments_text
     try:
         sealed = sealed_place(place, body.spider, body.every)
@@ -248,7 +222,7 @@ def add_proxy_list(
         fields = check_fields(body.tier, body.tags, body.country, body.max_concurrency)
     except (BadSource, BadProxy) as error:
         field = "arguments" if body.spider and error.field == "place" else error.field
-        raise ApiError(422, "invalid", str(error), field) from None
+        raise invalid(field, error) from None
     row = ProxySource(
         name=body.name,
         sealed_place=sealed,
@@ -264,13 +238,11 @@ def add_proxy_list(
     except IntegrityError:
         raise ApiError(409, "exists", f"there is a list {body.name!r}", "name") from None
     request.auth.record("add proxy list", id=row.pk, name=row.name)
-    return Status(201, _list_out(row))
+    return Status(201, row)
 
 
-@router.post(
-    "/proxy-lists/{number}/read", auth=CHANGE_LIST, response={200: ProxyListOut, **WRITING}
-)
-def read_proxy_list(request: ApiRequest, number: int) -> ProxyListOut:
+@router.post("/proxy-lists/{number}/read", auth=CHANGE_LIST, response=ProxyListOut)
+def read_proxy_list(request: ApiRequest, number: int) -> ProxySource:
     """The leading node reads it now, or starts its spider."""
     row = _found_list(number)
     if not row.every:
@@ -279,10 +251,10 @@ def read_proxy_list(request: ApiRequest, number: int) -> ProxyListOut:
     row.next_at = None
     row.save(update_fields=["next_at"])
     request.auth.record("read proxy list", id=number, name=row.name)
-    return _list_out(row)
+    return row
 
 
-@router.delete("/proxy-lists/{number}", auth=DELETE_LIST, response={204: None, **WRITING})
+@router.delete("/proxy-lists/{number}", auth=DELETE_LIST, response={204: None})
 def delete_proxy_list(request: ApiRequest, number: int) -> Status[None]:
     """Deletes a list; its proxies leave the pool."""
     row = _found_list(number)
@@ -292,12 +264,5 @@ def delete_proxy_list(request: ApiRequest, number: int) -> Status[None]:
 
 
 def _found_list(number: int) -> ProxySource:
-    row = ProxySource.objects.filter(pk=number).first() if 0 < number < 1 << 63 else None
-    if row is None:
-        raise ApiError(404, "unknown_proxy_list", f"there is no proxy list {number}")
+    row: ProxySource = found(ProxySource.objects, "proxy list", number)
     return row
-
-
-def _list_out(row: ProxySource) -> ProxyListOut:
-    columns: dict[str, Any] = {name: getattr(row, name, None) for name in ProxyListOut.model_fields}
-    return ProxyListOut(**{**columns, "tags": row.tags.split()})

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from django.db import transaction
-from ninja import Body, Router, Status
+from django.db.models import QuerySet
+from ninja import Status
 from pydantic import Field
 
 from crawlservice.api.parts.auth import ApiRequest, Bearer
-from crawlservice.api.parts.errors import READING, WRITING
-from crawlservice.api.parts.paging import TEXT, After, Id, Limit, oldest_first
+from crawlservice.api.parts.errors import Operations
+from crawlservice.api.parts.paging import TEXT, After, Id, Limit, oldest_first, page_of
 from crawlservice.api.parts.schemas import (
     LABELLED,
     Labels,
+    Outcome,
+    Output,
     Priority,
-    RunOut,
-    ScheduleOut,
-    SchedulesOut,
-    ScheduleWithRuns,
     SpiderName,
     StrictInput,
 )
@@ -73,7 +73,52 @@ class SchedulePatch(StrictInput):
     enabled: bool = True
 
 
-router = Router(tags=["schedules"])
+class ScheduleOut(Output):
+    id: int
+    name: str
+    spider: str
+    arguments: dict[str, Any] = Field(
+        validation_alias="shown_arguments", description="with ******** for each secret"
+    )
+    priority: int
+    settings: dict[str, Any] = Field(
+        validation_alias="overrides",
+        description="settings of its tasks in place of the spider's",
+    )
+    labels: dict[str, str] = Field(description="of its tasks")
+    cron: str
+    every: int | None
+    timezone: str
+    overlap: str
+    missed: str
+    enabled: bool
+    created_at: datetime
+    next_at: datetime | None
+    problem: str = Field(description="why it cannot start; empty if the last start succeeded")
+    problem_since: datetime | None
+
+
+class RunOut(Output):
+    due_at: datetime
+    outcome: str
+    task: int | None = Field(validation_alias="task_id")
+    task_outcome: Outcome | None = Field(description="how that task ended; null while it has not")
+    problem: str
+
+    @staticmethod
+    def resolve_task_outcome(run: Run) -> str | None:
+        return (run.task and run.task.outcome) or None
+
+
+class ScheduleWithRuns(ScheduleOut):
+    runs: list[RunOut] = Field(description="the latest ones")
+
+    @staticmethod
+    def resolve_runs(row: Schedule) -> QuerySet[Run]:
+        return row.runs.select_related("task").defer("task__seeds", "task__arguments")[:RUNS]
+
+
+router = Operations(tags=["schedules"])
 
 READ = Bearer("read", "view_schedule")
 ADD = Bearer("operate", "add_schedule")
@@ -82,64 +127,45 @@ DELETE = Bearer("operate", "delete_schedule")
 RUNS = 20  # latest runs shown of a schedule
 
 
-@router.get("/schedules", auth=READ, response={200: SchedulesOut, **READING})
-def list_schedules(request: ApiRequest, after: After = None, limit: Limit = 100) -> SchedulesOut:
+@router.get("/schedules", auth=READ, response=page_of("schedules", ScheduleOut))
+def list_schedules(request: ApiRequest, after: After = None, limit: Limit = 100) -> dict[str, Any]:
     """All schedules, with the next start of each."""
-    found, following = oldest_first(Schedule.objects.all(), after, limit)
-    return SchedulesOut(
-        schedules=[_out(row) for row in found],
-        next=following,
-    )
+    return oldest_first("schedules", Schedule.objects.all(), after, limit)
 
 
-@router.post("/schedules", auth=ADD, response={201: ScheduleOut, **WRITING})
-def create_schedule(
-    request: ApiRequest, body: Annotated[ScheduleIn, Body()]
-) -> Status[ScheduleOut]:
+@router.post("/schedules", auth=ADD, response={201: ScheduleOut})
+def create_schedule(request: ApiRequest, body: ScheduleIn) -> Status[Schedule]:
     """Makes a schedule."""
-    caller = request.auth
-    row = editing.create(_fields(body.model_dump()), caller.who)
-    return Status(201, _out(row))
+    return Status(201, editing.create(_fields(body.model_dump()), request.auth.who))
 
 
-@router.get(
-    "/schedules/{schedule_id}",
-    auth=READ,
-    response={200: ScheduleWithRuns, **READING},
-)
-def show_schedule(request: ApiRequest, schedule_id: Id) -> ScheduleWithRuns:
+@router.get("/schedules/{schedule_id}", auth=READ, response=ScheduleWithRuns)
+def show_schedule(request: ApiRequest, schedule_id: Id) -> Schedule:
     """One schedule, with the outcomes of its latest runs."""
-    row = editing.get(schedule_id)
-    rows = row.runs.select_related("task").defer("task__seeds", "task__arguments")[:RUNS]
-    return ScheduleWithRuns(**_out(row).model_dump(), runs=[_run(run) for run in rows])
+    return editing.get(schedule_id)
 
 
-@router.patch("/schedules/{schedule_id}", auth=CHANGE, response={200: ScheduleOut, **WRITING})
-def change_schedule(
-    request: ApiRequest, schedule_id: Id, body: Annotated[SchedulePatch, Body()]
-) -> ScheduleOut:
+@router.patch("/schedules/{schedule_id}", auth=CHANGE, response=ScheduleOut)
+def change_schedule(request: ApiRequest, schedule_id: Id, body: SchedulePatch) -> Schedule:
     """Changes the given fields. A change of the timing drops missed starts."""
-    caller = request.auth
     given = body.model_dump(exclude_unset=True)
-    return _out(editing.change(schedule_id, _fields(given), caller.who))
+    return editing.change(schedule_id, _fields(given), request.auth.who)
 
 
-@router.post("/schedules/{schedule_id}/enable", auth=CHANGE, response={200: ScheduleOut, **WRITING})
-def enable_schedule(request: ApiRequest, schedule_id: Id) -> ScheduleOut:
+@router.post("/schedules/{schedule_id}/enable", auth=CHANGE, response=ScheduleOut)
+def enable_schedule(request: ApiRequest, schedule_id: Id) -> Schedule:
     """Starts it again when it is due from now on."""
-    return _switch(request, schedule_id, True)
+    return editing.switch(schedule_id, True, request.auth.who)
 
 
-@router.post(
-    "/schedules/{schedule_id}/disable", auth=CHANGE, response={200: ScheduleOut, **WRITING}
-)
-def disable_schedule(request: ApiRequest, schedule_id: Id) -> ScheduleOut:
+@router.post("/schedules/{schedule_id}/disable", auth=CHANGE, response=ScheduleOut)
+def disable_schedule(request: ApiRequest, schedule_id: Id) -> Schedule:
     """Disables a schedule; a run that waits for the end of the last run is skipped."""
-    return _switch(request, schedule_id, False)
+    return editing.switch(schedule_id, False, request.auth.who)
 
 
-@router.post("/schedules/{schedule_id}/run", auth=CHANGE, response={(200, 202): RunOut, **WRITING})
-def run_schedule(request: ApiRequest, schedule_id: Id) -> Status[RunOut]:
+@router.post("/schedules/{schedule_id}/run", auth=CHANGE, response={(200, 202): RunOut})
+def run_schedule(request: ApiRequest, schedule_id: Id) -> Status[Run]:
     """Starts it now, enabled or not, by its rule for overlaps. Its next time does not change.
 
     202: Redis is unreachable; the nodes start the task when it is back."""
@@ -154,37 +180,16 @@ def run_schedule(request: ApiRequest, schedule_id: Id) -> Status[RunOut]:
         if run is None:
             raise
         status = 202
-    return Status(status, _run(Run.objects.select_related("task").get(pk=run.pk)))
+    return Status(status, Run.objects.select_related("task").get(pk=run.pk))
 
 
-@router.delete("/schedules/{schedule_id}", auth=DELETE, response={204: None, **WRITING})
+@router.delete("/schedules/{schedule_id}", auth=DELETE, response={204: None})
 def delete_schedule(request: ApiRequest, schedule_id: Id) -> Status[None]:
     """Deletes it with its runs; their tasks stay."""
-    caller = request.auth
-    editing.delete(schedule_id, caller.who)
+    editing.delete(schedule_id, request.auth.who)
     return Status(204, None)
-
-
-def _switch(request: ApiRequest, schedule_id: int, on: bool) -> ScheduleOut:
-    caller = request.auth
-    return _out(editing.switch(schedule_id, on, caller.who))
 
 
 def _fields(given: dict[str, Any]) -> dict[str, Any]:
     """The fields with the names of the model."""
     return {"overrides" if name == "settings" else name: value for name, value in given.items()}
-
-
-def _run(run: Run) -> RunOut:
-    return RunOut(
-        due_at=run.due_at,
-        outcome=run.outcome,
-        task=run.task_id,
-        task_outcome=(run.task and run.task.outcome) or None,  # type: ignore[arg-type]
-        problem=run.problem,
-    )
-
-
-def _out(row: Schedule) -> ScheduleOut:
-    row.arguments = row.shown_arguments
-    return ScheduleOut.model_validate(row, from_attributes=True)

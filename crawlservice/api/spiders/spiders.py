@@ -6,15 +6,15 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from django.http import HttpRequest
-from ninja import Body, Path, Router
-from pydantic import BaseModel, Field
+from ninja import Path
+from pydantic import Field
 
 from crawlframe.spider.setting_tables import nested
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.api.parts.auth import ApiRequest, Bearer
-from crawlservice.api.parts.errors import READING, WRITING, ApiError
-from crawlservice.api.parts.paging import TEXT
-from crawlservice.api.parts.schemas import Outcome, StrictInput
+from crawlservice.api.parts.errors import ApiError, Operations
+from crawlservice.api.parts.paging import TEXT, list_of
+from crawlservice.api.parts.schemas import Named, OutcomeNow, Output, StrictInput
 from crawlservice.models import MAX_REASON, SPIDER, DisabledSpider, Task
 from crawlservice.recipes.current import masked_headers
 from crawlservice.tasks import spider_runs, spider_switch, submit
@@ -26,25 +26,25 @@ class DisableIn(StrictInput):
     reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON, pattern=TEXT)]
 
 
-class DisabledOut(BaseModel):
+class DisabledOut(Output):
     reason: str
-    user: str | None
-    at: datetime
+    user: Named
+    at: datetime = Field(validation_alias="created_at")
 
 
-class LastRunOut(BaseModel):
+class LastRunOut(Output):
     """The latest task of a spider. Numbers of one that has not ended are 0."""
 
-    task: int
+    task: int = Field(validation_alias="id")
     state: str
-    outcome: Outcome | None
+    outcome: OutcomeNow
     created_at: datetime
     finished_at: datetime | None
     items: int
     errors: int
 
 
-class SpiderOut(BaseModel):
+class SpiderOut(Output):
     name: str
     doc: str
     arguments: dict[str, Any] = Field(description="JSON schema")
@@ -54,11 +54,7 @@ class SpiderOut(BaseModel):
     last: LastRunOut | None = Field(description="null: it has never run")
 
 
-class SpidersOut(BaseModel):
-    spiders: list[SpiderOut]
-
-
-router = Router(tags=["spiders"])
+router = Operations(tags=["spiders"])
 
 READ = Bearer("read", "view_task")
 STEER = Bearer("operate", "steer_task")
@@ -66,43 +62,38 @@ STEER = Bearer("operate", "steer_task")
 Name = Annotated[str, Path(min_length=1, max_length=SPIDER, pattern=TEXT)]
 
 
-@router.get("/spiders", auth=READ, response={200: SpidersOut, **READING})
-def list_spiders(request: HttpRequest) -> SpidersOut:
+@router.get("/spiders", auth=READ, response=list_of("spiders", SpiderOut))
+def list_spiders(request: HttpRequest) -> dict[str, Any]:
     """All spiders, recipes included, by name."""
     known, now = submit.published_spiders(), submit.spiders()
     last, off = spider_runs.last_tasks(), spider_switch.disabled()
     names = sorted(known.keys() | last.keys() | off.keys())
-    return SpidersOut(
-        spiders=[
-            serialized(name, known.get(name), name in now, off.get(name), last.get(name))
-            for name in names
-        ]
-    )
+    spiders = [
+        serialized(name, known.get(name), name in now, off.get(name), last.get(name))
+        for name in names
+    ]
+    return {"spiders": spiders}
 
 
-@router.get("/spiders/{name}", auth=READ, response={200: SpiderOut, **READING})
+@router.get("/spiders/{name}", auth=READ, response=SpiderOut)
 def show_spider(request: HttpRequest, name: Name) -> SpiderOut:
     """One spider."""
     return _show(name)
 
 
-@router.post("/spiders/{name}/disable", auth=STEER, response={200: SpiderOut, **WRITING})
-def disable_spider(
-    request: ApiRequest, name: Name, body: Annotated[DisableIn, Body()]
-) -> SpiderOut:
+@router.post("/spiders/{name}/disable", auth=STEER, response=SpiderOut)
+def disable_spider(request: ApiRequest, name: Name, body: DisableIn) -> SpiderOut:
     """Disables a spider: schedules skip it, submissions and retries are refused with the reason.
     Its running tasks continue."""
-    caller = request.auth
     _show(name)
-    spider_switch.disable(name, body.reason, caller.who)
+    spider_switch.disable(name, body.reason, request.auth.who)
     return _show(name)
 
 
-@router.post("/spiders/{name}/enable", auth=STEER, response={200: SpiderOut, **WRITING})
+@router.post("/spiders/{name}/enable", auth=STEER, response=SpiderOut)
 def enable_spider(request: ApiRequest, name: Name) -> SpiderOut:
     """Lets it be started again."""
-    caller = request.auth
-    spider_switch.enable(name, caller.who)
+    spider_switch.enable(name, request.auth.who)
     return _show(name)
 
 
@@ -116,11 +107,6 @@ def _show(name: str) -> SpiderOut:
     return serialized(name, info, name in now, off, last)
 
 
-def _disabled(off: DisabledSpider) -> DisabledOut:
-    user = off.user.get_username() if off.user else None
-    return DisabledOut(reason=off.reason, user=user, at=off.created_at)
-
-
 def serialized(
     name: str,
     info: SpiderInfo | None,
@@ -129,21 +115,14 @@ def serialized(
     last: Task | None,
 ) -> SpiderOut:
     settings = {} if info is None else masked_headers(nested(info.settings.by_part()))
-    return SpiderOut(
-        name=name,
-        doc=info.doc if info else "",
-        arguments=info.arguments if info else {},
-        settings=settings,
-        published=published,
-        disabled=None if off is None else _disabled(off),
-        last=last
-        and LastRunOut(
-            task=last.pk,
-            state=last.state,
-            outcome=last.outcome or None,  # type: ignore[arg-type]
-            created_at=last.created_at,
-            finished_at=last.finished_at,
-            items=last.items,
-            errors=last.errors,
-        ),
+    return SpiderOut.model_validate(
+        {
+            "name": name,
+            "doc": info.doc if info else "",
+            "arguments": info.arguments if info else {},
+            "settings": settings,
+            "published": published,
+            "disabled": off,
+            "last": last,
+        }
     )

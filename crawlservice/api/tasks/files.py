@@ -2,65 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from django.http import FileResponse, HttpRequest
-from ninja import Path, Query, Router
-from pydantic import BaseModel, Field
+from ninja import Path, Query
+from pydantic import BeforeValidator, Field
 
 from crawlframe.errors import StoreError
 from crawlframe.files.store import path_of
 from crawlservice.api.parts.auth import Bearer
-from crawlservice.api.parts.errors import READING, ApiError, sends
-from crawlservice.api.parts.paging import After, Id, Limit, oldest_first
+from crawlservice.api.parts.errors import ApiError, Operations, sends
+from crawlservice.api.parts.paging import After, Id, Limit, oldest_first, page_of
+from crawlservice.api.parts.schemas import Output
 from crawlservice.api.tasks.tasks import load_task
 from crawlservice.files import download
 from crawlservice.models import PageFile
 
-router = Router(tags=["items and pages"])
+router = Operations(tags=["items and pages"])
 
 READ = Bearer("read", "view_page")
 Sha256 = Annotated[str, Path(pattern="^[0-9a-f]{64}$")]
 
 
-class FileOut(BaseModel):
+class FileOut(Output):
     id: int
     rid: UUID = Field(description="of the request that saved it")
     url: str
-    path: str = Field(description="in the file store, as in items")
-    sha256: str
-    size: int = Field(description="bytes")
-    media_type: str
+    path: Annotated[str, BeforeValidator(path_of)] = Field(
+        validation_alias="file_id", description="in the file store, as in items"
+    )
+    sha256: str = Field(validation_alias="file_id")
+    size: int = Field(validation_alias="file.size", description="bytes")
+    media_type: str = Field(validation_alias="file.media_type")
     kind: str = Field(description="screenshot, pdf or failure: taken by a browser; else empty")
 
 
-class FilesOut(BaseModel):
-    files: list[FileOut]
-    next: int | None
-
-
-@router.get("/tasks/{task_id}/files", auth=READ, response={200: FilesOut, **READING})
+@router.get("/tasks/{task_id}/files", auth=READ, response=page_of("files", FileOut))
 def list_files(
     request: HttpRequest,
     task_id: Id,
     rid: Annotated[UUID | None, Query(description="only of this request")] = None,
     after: After = None,
     limit: Limit = 100,
-) -> FilesOut:
+) -> dict[str, Any]:
     """Files that the pages of a task have saved, in the order they were stored."""
     load_task(task_id)
     rows = PageFile.objects.select_related("file")
     if rid is not None:
         rows = rows.filter(rid=rid)
-    found, following = oldest_first(rows, after, limit, task=task_id)
-    return FilesOut(files=[_out(row) for row in found], next=following)
+    return oldest_first("files", rows, after, limit, task=task_id)
 
 
 @router.get(
     "/tasks/{task_id}/files/{sha256}",
     auth=READ,
-    response=READING,
     openapi_extra=sends("The file", "application/octet-stream"),
 )
 def download_file(request: HttpRequest, task_id: Id, sha256: Sha256) -> FileResponse:
@@ -73,16 +69,3 @@ def download_file(request: HttpRequest, task_id: Id, sha256: Sha256) -> FileResp
         return download.answer(row)
     except StoreError as error:
         raise ApiError(503, "store_away", str(error)) from None
-
-
-def _out(row: PageFile) -> FileOut:
-    return FileOut(
-        id=row.pk,
-        rid=row.rid,
-        url=row.url,
-        path=path_of(row.file_id),
-        sha256=row.file_id,
-        size=row.file.size,
-        media_type=row.file.media_type,
-        kind=row.kind,
-    )

@@ -4,38 +4,29 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from ninja import Body, Query, Router
-from pydantic import AliasChoices, BaseModel, Field
+from ninja import Body, Query
+from pydantic import Field
 
 from crawlservice.api.parts.auth import ApiRequest, Bearer
-from crawlservice.api.parts.errors import READING, WRITING
-from crawlservice.api.parts.paging import Id, LabelIs, Limit
+from crawlservice.api.parts.errors import Operations
+from crawlservice.api.parts.paging import Id, LabelIs, Limit, list_of
 from crawlservice.api.parts.schemas import ItemOut, Labels, PageOut, TaskOut
-from crawlservice.api.tasks.tasks import load_task, serialized, steered
+from crawlservice.api.tasks.tasks import STEER, load_task, serialized, steered
 from crawlservice.models import Item, Page
 from crawlservice.tasks.label_rows import Place, rows_of
 from crawlservice.tasks.relabel import change_labels
 
 
 class LabelledItemOut(ItemOut):
-    task: int = Field(validation_alias=AliasChoices("task_id", "task"))
-
-
-class LabelledItemsOut(BaseModel):
-    items: list[LabelledItemOut]
-    next: str | None = Field(description="there may be fewer rows than `limit` before it")
+    task: int = Field(validation_alias="task_id")
 
 
 class LabelledPageOut(PageOut):
-    task: int = Field(validation_alias=AliasChoices("task_id", "task"))
+    task: int = Field(validation_alias="task_id")
 
 
-class LabelledPagesOut(BaseModel):
-    pages: list[LabelledPageOut]
-    next: str | None = Field(description="there may be fewer rows than `limit` before it")
-
-
-router = Router(tags=["labels"])
+Next = Annotated[str | None, Field(description="there may be fewer rows than `limit` before it")]
+router = Operations(tags=["labels"])
 
 After = Annotated[
     str | None,
@@ -46,11 +37,7 @@ After = Annotated[
 ]
 
 
-@router.put(
-    "/tasks/{task_id}/labels",
-    auth=Bearer("submit", "view_task"),
-    response={200: TaskOut, **WRITING},
-)
+@router.put("/tasks/{task_id}/labels", auth=STEER, response=TaskOut)
 def put_labels(request: ApiRequest, task_id: Id, body: Annotated[Labels, Body()]) -> TaskOut:
     """Replaces the labels of a task, whatever its state; `{}` removes them."""
     caller, _ = steered(request, task_id)
@@ -58,35 +45,34 @@ def put_labels(request: ApiRequest, task_id: Id, body: Annotated[Labels, Body()]
     return serialized([load_task(task_id)])[0]
 
 
-@router.get("/items", auth=Bearer("read", "view_item"), response={200: LabelledItemsOut, **READING})
+@router.get(
+    "/items",
+    auth=Bearer("read", "view_item"),
+    response=list_of("items", LabelledItemOut, next=Next),
+)
 def labelled_items(
     request: ApiRequest, label: LabelIs, after: After = None, limit: Limit = 100
-) -> LabelledItemsOut:
+) -> dict[str, Any]:
     """Items of all tasks with a label, such as `label=domain=news`: by task, and as they were
     stored."""
-    found, following = _page(Item.objects.all(), label, after, limit)
-    return LabelledItemsOut(
-        items=[LabelledItemOut.model_validate(row, from_attributes=True) for row in found],
-        next=following,
-    )
+    return _page("items", Item.objects.all(), label, after, limit)
 
 
-@router.get("/pages", auth=Bearer("read", "view_page"), response={200: LabelledPagesOut, **READING})
+@router.get(
+    "/pages",
+    auth=Bearer("read", "view_page"),
+    response=list_of("pages", LabelledPageOut, next=Next),
+)
 def labelled_pages(
     request: ApiRequest, label: LabelIs, after: After = None, limit: Limit = 100
-) -> LabelledPagesOut:
+) -> dict[str, Any]:
     """Requests that ended, of all tasks with a label: by task, and in the order they ended."""
-    rows = Page.objects.defer("follow_ups", "request")
-    found, following = _page(rows, label, after, limit)
-    return LabelledPagesOut(
-        pages=[LabelledPageOut.model_validate(row, from_attributes=True) for row in found],
-        next=following,
-    )
+    return _page("pages", Page.objects.defer("follow_ups", "request"), label, after, limit)
 
 
-def _page(rows: Any, label: str, after: str | None, limit: int) -> tuple[list[Any], str | None]:
+def _page(name: str, rows: Any, label: str, after: str | None, limit: int) -> dict[str, Any]:
     found, reached = rows_of(rows, label, Place.read(after), limit + 1)
     if len(found) > limit:
-        last = found[limit - 1]
-        return found[:limit], str(Place(last.task_id, last.pk))
-    return found, None if reached is None else str(reached)
+        found = found[:limit]
+        reached = Place(found[-1].task_id, found[-1].pk)
+    return {name: found, "next": None if reached is None else str(reached)}

@@ -6,26 +6,26 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from ninja import Router
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from crawlservice.api.parts.auth import ApiRequest, Bearer
-from crawlservice.api.parts.errors import READING, WRITING, ApiError
+from crawlservice.api.parts.auth import ApiRequest, Bearer, Caller
+from crawlservice.api.parts.errors import ApiError, Operations
 from crawlservice.api.parts.paging import Id
+from crawlservice.api.parts.schemas import OutcomeNow, Output
 from crawlservice.api.tasks.tasks import STEER, load_task, steered
 from crawlservice.models import Finding, Profile
 from crawlservice.quality import deviation
 from crawlservice.quality.wording import sentence_of
 
 
-class FindingExampleOut(BaseModel):
+class FindingExampleOut(Output):
     item: int | None = Field(description="null: the page itself is the example")
     rid: UUID
     url: str
     value: Any = Field(description="of the field; of a page, the reason of its error")
 
 
-class FindingOut(BaseModel):
+class FindingOut(Output):
     text: str
     source: Literal["expectation", "monitor"] = Field(
         description="the author's expectation, or the values of earlier runs"
@@ -44,13 +44,17 @@ class FindingOut(BaseModel):
     last_good: int | None = Field(description="the last good task")
     good_version: str = Field(description="code that ran most of it")
     accepted_at: datetime | None
-    found_at: datetime
+    found_at: datetime = Field(validation_alias="created_at")
     examples: list[FindingExampleOut] = Field(description="empty without the right to see items")
 
+    @staticmethod
+    def resolve_text(finding: Finding) -> str:
+        return sentence_of(finding)
 
-class QualityOut(BaseModel):
+
+class QualityOut(Output):
     task: int
-    outcome: Literal["finished", "finished_with_errors", "failed", "cancelled"] | None
+    outcome: OutcomeNow
     judged: bool = Field(description="whether the end of the task was judged")
     good: bool = Field(description="whether later runs are compared with it")
     expect: dict[str, Any] | None = Field(description="the author's expectations")
@@ -58,23 +62,18 @@ class QualityOut(BaseModel):
     findings: list[FindingOut]
 
 
-router = Router(tags=["tasks"])
+router = Operations(tags=["tasks"])
 
 
-@router.get(
-    "/tasks/{task_id}/quality",
-    auth=Bearer("read", "view_task"),
-    response={200: QualityOut, **READING},
-)
-def show_quality(request: ApiRequest, task_id: Id) -> QualityOut:
+@router.get("/tasks/{task_id}/quality", auth=Bearer("read", "view_task"), response=QualityOut)
+def show_quality(request: ApiRequest, task_id: Id) -> dict[str, Any]:
     """The quality of the run: deviations from its author's expectations, or from the last good
     runs. While the task runs, more may be found."""
-    caller = request.auth
-    return _quality(task_id, items=caller.user.has_perm("crawlservice.view_item"))
+    return _quality(task_id, request.auth)
 
 
-@router.post("/tasks/{task_id}/quality/accept", auth=STEER, response={200: QualityOut, **WRITING})
-def accept_quality(request: ApiRequest, task_id: Id) -> QualityOut:
+@router.post("/tasks/{task_id}/quality/accept", auth=STEER, response=QualityOut)
+def accept_quality(request: ApiRequest, task_id: Id) -> dict[str, Any]:
     """Accepts the findings: the run counts as good, and later runs are compared with it and its
     successors, no longer with earlier runs."""
     caller, task = steered(request, task_id)
@@ -83,30 +82,22 @@ def accept_quality(request: ApiRequest, task_id: Id) -> QualityOut:
     except deviation.NothingFound as error:
         raise ApiError(409, "wrong_state", str(error)) from None
     caller.record("accept quality", task, findings=count)
-    return _quality(task_id, items=caller.user.has_perm("crawlservice.view_item"))
+    return _quality(task_id, caller)
 
 
-def _quality(task_id: int, *, items: bool) -> QualityOut:
+def _quality(task_id: int, caller: Caller) -> dict[str, Any]:
     task = load_task(task_id)
     profile = Profile.objects.filter(task=task_id).defer("content").first()
-    return QualityOut(
-        task=task_id,
-        outcome=task.outcome or None,  # type: ignore[arg-type]
-        judged=profile is not None and profile.judged,
-        good=profile is not None and profile.good,
-        expect=task.expect,
-        coverage=profile.coverage if profile else {},
-        findings=[_finding(one, items=items) for one in deviation.of_task(task_id)],
-    )
-
-
-def _finding(finding: Finding, *, items: bool) -> FindingOut:
-    same: dict[str, Any] = {
-        name: getattr(finding, name)
-        for name in FindingOut.model_fields
-        if name not in ("text", "found_at", "examples")
+    findings = deviation.of_task(task_id)
+    if not caller.user.has_perm("crawlservice.view_item"):
+        for finding in findings:
+            finding.examples = []
+    return {
+        "task": task_id,
+        "outcome": task.outcome,
+        "judged": profile is not None and profile.judged,
+        "good": profile is not None and profile.good,
+        "expect": task.expect,
+        "coverage": profile.coverage if profile else {},
+        "findings": findings,
     }
-    examples = [FindingExampleOut(**one) for one in finding.examples] if items else []
-    return FindingOut(
-        text=sentence_of(finding), found_at=finding.created_at, examples=examples, **same
-    )

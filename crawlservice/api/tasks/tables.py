@@ -6,17 +6,26 @@ from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.http import content_disposition_header
-from ninja import Query, Router
-from pydantic import BaseModel, Field
+from ninja import Query
+from pydantic import Field
 
 from crawlservice.api.parts.auth import ApiRequest, Bearer
-from crawlservice.api.parts.errors import READING, ApiError, sends
-from crawlservice.api.parts.paging import MAX_ID, TEXT, After, Id, Limit, Usage, oldest_first
-from crawlservice.api.parts.schemas import ItemOut, ItemsOut
+from crawlservice.api.parts.errors import ApiError, Operations, sends
+from crawlservice.api.parts.paging import (
+    MAX_ID,
+    TEXT,
+    After,
+    Id,
+    Limit,
+    Usage,
+    oldest_first,
+    page_of,
+)
+from crawlservice.api.parts.schemas import ItemOut, Output
 from crawlservice.api.tasks.tasks import load_task
 from crawlservice.models import Item
 from crawlservice.tasks.results import export
-from crawlservice.tasks.results.comparison import BadComparison, compared
+from crawlservice.tasks.results.comparison import BadComparison, Change, compared
 from crawlservice.tasks.results.item_filter import of_items, read_filters
 from crawlservice.tasks.results.item_table import columns, latest
 
@@ -28,7 +37,7 @@ TYPES = {
 OFFERED = {name: kind for name, kind in TYPES.items() if f".{name}" in export.FORMATS}
 
 
-class ColumnOut(BaseModel):
+class ColumnOut(Output):
     name: str
     types: list[str] = Field(
         description="text, integer, number, boolean, list or object; the most frequent first"
@@ -37,24 +46,28 @@ class ColumnOut(BaseModel):
     distinct: int
 
 
-class ColumnsOut(BaseModel):
+class ColumnsOut(Output):
     looked: int = Field(description="items looked at, the latest of the task")
     all: bool = Field(description="whether these are all items of the task")
     columns: list[ColumnOut]
 
 
-class FieldOut(BaseModel):
+class FieldOut(Output):
     old: Any
     new: Any
 
 
-class ChangeOut(BaseModel):
+class ChangeOut(Output):
     kind: Literal["added", "gone", "changed"]
     key: Any
     fields: dict[str, FieldOut] = Field(description="values that differ")
 
+    @staticmethod
+    def resolve_fields(change: Change) -> dict[str, dict[str, Any]]:
+        return {name: {"old": old, "new": new} for name, (old, new) in change.fields.items()}
 
-class ComparisonOut(BaseModel):
+
+class ComparisonOut(Output):
     other: int = Field(description="the task compared with")
     key: str
     keys: list[str] = Field(description="fields that can be the key, the most likely first")
@@ -67,25 +80,22 @@ class ComparisonOut(BaseModel):
     changes: list[ChangeOut] = Field(description="the first 1,000 of them")
 
 
-router = Router(tags=["items and pages"])
+router = Operations(tags=["items and pages"])
 READ = Bearer("read", "view_item")
 CHANGES = 1000  # returned at most
 
 
-@router.get("/tasks/{task_id}/columns", auth=READ, response={200: ColumnsOut, **READING})
-def show_columns(request: HttpRequest, task_id: Id) -> ColumnsOut:
+@router.get("/tasks/{task_id}/columns", auth=READ, response=ColumnsOut)
+def show_columns(request: HttpRequest, task_id: Id) -> dict[str, Any]:
     """The fields of its items: types, empty values, distinct values. Of a large task, only the
     latest items are looked at; see `looked` and `all`."""
     load_task(task_id)
     window = latest(task_id)
-    return ColumnsOut(
-        looked=len(window.rows),
-        all=window.is_all,
-        columns=[ColumnOut(**one._asdict()) for one in columns(window.rows)],
-    )
+    found = columns(window.rows)
+    return {"looked": len(window.rows), "all": window.is_all, "columns": found}
 
 
-@router.get("/tasks/{task_id}/comparison", auth=READ, response={200: ComparisonOut, **READING})
+@router.get("/tasks/{task_id}/comparison", auth=READ, response=ComparisonOut)
 def show_comparison(
     request: HttpRequest,
     task_id: Id,
@@ -97,7 +107,7 @@ def show_comparison(
         str | None,
         Query(min_length=1, max_length=200, pattern=TEXT, description="by default one is chosen"),
     ] = None,
-) -> ComparisonOut:
+) -> dict[str, Any]:
     """Items added, gone and changed since another run of the spider, by a key. Runs with more than
     1,500 items are refused; the page of the task has a download without that limit."""
     task = load_task(task_id)
@@ -105,46 +115,29 @@ def show_comparison(
         found = compared(task, other, key or "")
     except BadComparison as error:
         raise ApiError(422, "comparison", str(error)) from None
-    counts = found.counts
-    return ComparisonOut(
-        other=found.old.pk,
-        key=found.key,
-        keys=found.keys,
-        added=counts.added,
-        gone=counts.gone,
-        changed=counts.changed,
-        same=counts.same,
-        repeated=counts.repeated,
-        unkeyed=counts.unkeyed,
-        changes=[
-            ChangeOut(
-                kind=one.kind,  # type: ignore[arg-type]
-                key=one.key,
-                fields={n: FieldOut(old=old, new=new) for n, (old, new) in one.fields.items()},
-            )
-            for one in found.changes[:CHANGES]
-        ],
-    )
+    return {
+        "other": found.old.pk,
+        "key": found.key,
+        "keys": found.keys,
+        **vars(found.counts),
+        "changes": found.changes[:CHANGES],
+    }
 
 
-@router.get("/tasks/{task_id}/items", auth=READ, response={200: ItemsOut, **READING})
+@router.get("/tasks/{task_id}/items", auth=READ, response=page_of("items", ItemOut))
 def list_items(
     request: HttpRequest, task_id: Id, after: After = None, limit: Limit = 100, usage: Usage = None
-) -> ItemsOut:
+) -> dict[str, Any]:
     """Items in the order they were stored. A running task may get more; those stored at the same
     moment as the last item of a page may come before it."""
     load_task(task_id)
     rows = of_items(Item.objects.all(), read_filters(usage))
-    found, following = oldest_first(rows, after, limit, task=task_id)
-    return ItemsOut(
-        items=[ItemOut.model_validate(item, from_attributes=True) for item in found], next=following
-    )
+    return oldest_first("items", rows, after, limit, task=task_id)
 
 
 @router.get(
     "/tasks/{task_id}/export",
     auth=READ,
-    response=READING,
     openapi_extra=sends("The file", *OFFERED.values()),
 )
 def export_items(

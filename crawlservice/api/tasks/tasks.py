@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest
-from ninja import Body, Header, Query, Router, Status
+from ninja import Body, Header, Query, Status
+from pydantic import Field
 
 from crawlframe.errors import ArgumentError
-from crawlframe.frontier.waits import TaskWait
-from crawlframe.proxies.place import host_in
 from crawlservice.api.parts.auth import ApiRequest, Bearer, Caller
-from crawlservice.api.parts.errors import READING, WRITING, ApiError, NotAllowed
+from crawlservice.api.parts.errors import ApiError, NotAllowed, Operations, status_of
 from crawlservice.api.parts.paging import (
     MAX_ID,
     TEXT,
@@ -22,11 +21,10 @@ from crawlservice.api.parts.paging import (
     Limit,
     newest_first,
     oldest_first,
+    page_of,
 )
 from crawlservice.api.parts.schemas import (
-    LayerOut,
     LogLineOut,
-    LogOut,
     NewTask,
     OneOrMany,
     Outcome,
@@ -36,11 +34,8 @@ from crawlservice.api.parts.schemas import (
     TaskLimitsIn,
     TaskOut,
     TasksOut,
-    TrapOut,
-    WaitOut,
-)
-from crawlservice.hosts.states import moment
-from crawlservice.models import SPIDER, LogLine, Task, Trap
+)  # fmt: skip
+from crawlservice.models import SPIDER, Task, Trap
 from crawlservice.tasks import bulk_submit, labels, limits, stored_limits, submit
 from crawlservice.tasks.arguments.spider_arguments import shortened
 from crawlservice.tasks.bulk_submit import WantedTask
@@ -53,8 +48,7 @@ from crawlservice.tasks.progress.progress import read, yielded
 from crawlservice.tasks.progress.stats import TaskStats, of_tasks
 from crawlservice.tasks.retry import retry
 
-READ_LOG = Bearer("read", "view_task")
-router = Router(tags=["tasks"])
+router = Operations(tags=["tasks"])
 READ = Bearer("read", "view_task")
 SUBMIT = Bearer("submit", "submit_task")
 STEER = Bearer("submit", "view_task")  # which tasks is checked for each
@@ -68,10 +62,20 @@ Key = Annotated[
         description="repeated with the same body within a day, it returns the same tasks",
     ),
 ]
+Dropped = Annotated[int, Field(description="older lines that are not kept")]
+# Fields with the name that they have at the model, and in its progress.
+OF_TASK = (
+    "id", "spider", "state", "outcome", "reason", "priority", "reparse", "created_at",
+    "finished_at", "closing", "user", "retries", "unwritten",
+)  # fmt: skip
+OF_PROGRESS = (
+    "live", "na", "nf", "ne", "nr", "cancelled", "excluded", "items", "duplicates", "limited",
+    "ready", "delayed", "in_progress", "parked", "wait",
+)  # fmt: skip
 State = Literal["running", "paused", "cancelling", "finished", "cancelled"]
 
 
-@router.post("/tasks", auth=SUBMIT, response={(200, 201): TaskOut | TasksOut, **WRITING})
+@router.post("/tasks", auth=SUBMIT, response={(200, 201): TaskOut | TasksOut})
 def submit_tasks(
     request: ApiRequest, body: Annotated[OneOrMany, Body()], key: Key = None
 ) -> Status[Any]:
@@ -86,10 +90,8 @@ def submit_tasks(
     return Status(201 if new else 200, TasksOut(tasks=tasks))
 
 
-@router.post("/new_task", auth=SUBMIT, response={(200, 201): TaskOut, **WRITING})
-def new_task(
-    request: ApiRequest, body: Annotated[NewTask, Body()], key: Key = None
-) -> Status[TaskOut]:
+@router.post("/new_task", auth=SUBMIT, response={(200, 201): TaskOut})
+def new_task(request: ApiRequest, body: NewTask, key: Key = None) -> Status[TaskOut]:
     """The same as `POST /tasks`, for callers of the older system: `{"spider": "shop", "city":
     "Ulm"}` or `{"spider": "shop", "args": {"city": "Ulm"}}`. Also at `/new_task`."""
     beside = body.model_extra or {}
@@ -101,7 +103,7 @@ def new_task(
     return Status(201 if new else 200, tasks[0])
 
 
-@router.get("/tasks", auth=READ, response={200: TasksOut, **READING})
+@router.get("/tasks", auth=READ, response=TasksOut)
 def list_tasks(
     request: ApiRequest,
     state: Annotated[State | None, Query()] = None,
@@ -113,47 +115,40 @@ def list_tasks(
     ] = None,
     after: After = None,
     limit: Limit = 100,
-) -> TasksOut:
+) -> dict[str, Any]:
     """Tasks, the latest first. Long arguments are shortened here; a single task has them whole.
     Rounds of watches are left out, unless `watch` asks for them."""
     rows = Task.objects.defer("seeds").select_related("user").filter(watch=watch)
-    if state is not None:
-        rows = rows.filter(state=state)
-    if outcome is not None:
-        rows = rows.filter(outcome=outcome)
-    if spider is not None:
-        rows = rows.filter(spider=spider)
+    given = {"state": state, "outcome": outcome, "spider": spider}
+    rows = rows.filter(**{name: value for name, value in given.items() if value is not None})
     if label is not None:
         rows = labelled(rows, label)
-    found, following = newest_first(rows, after, limit)
-    for task in found:
+    return newest_first("tasks", rows, after, limit, _shortened)
+
+
+def _shortened(tasks: Sequence[Task]) -> list[TaskOut]:
+    for task in tasks:
         task.arguments = shortened(task.arguments)
-    return TasksOut(tasks=serialized(found), next=following)
+    return serialized(tasks)
 
 
-@router.get("/tasks/{task_id}", auth=READ, response={200: TaskOut, **READING})
+@router.get("/tasks/{task_id}", auth=READ, response=TaskOut)
 def show_task(request: ApiRequest, task_id: Id) -> TaskOut:
     """One task with its current numbers."""
     return _show(task_id)
 
 
-@router.patch("/tasks/{task_id}", auth=STEER, response={(200, 202): TaskOut, **WRITING})
-def change_limits(
-    request: ApiRequest, task_id: Id, body: Annotated[TaskLimitsIn, Body()]
-) -> Status[TaskOut]:
+@router.patch("/tasks/{task_id}", auth=STEER, response={(200, 202): TaskOut})
+def change_limits(request: ApiRequest, task_id: Id, body: TaskLimitsIn) -> Status[TaskOut]:
     """Changes limits of a task that is running or paused, at once on all nodes.
 
     202: Redis is unreachable; the nodes apply this when it is back."""
     caller, _ = steered(request, task_id)
-    status = 200
-    try:
-        limits.change_limits(task_id, caller.who, **body.model_dump())
-    except submit.RedisNotUpdated:
-        status = 202
+    status = status_of(limits.change_limits, task_id, caller.who, **body.model_dump())
     return Status(status, _show(task_id))
 
 
-@router.post("/tasks/{task_id}/pause", auth=STEER, response={(200, 202): TaskOut, **WRITING})
+@router.post("/tasks/{task_id}/pause", auth=STEER, response={(200, 202): TaskOut})
 def pause_task(request: ApiRequest, task_id: Id) -> Status[TaskOut]:
     """Stops fetching its requests until it is resumed.
 
@@ -161,22 +156,20 @@ def pause_task(request: ApiRequest, task_id: Id) -> Status[TaskOut]:
     return _steer(request, "pause", task_id, submit.pause)
 
 
-@router.post("/tasks/{task_id}/resume", auth=STEER, response={(200, 202): TaskOut, **WRITING})
+@router.post("/tasks/{task_id}/resume", auth=STEER, response={(200, 202): TaskOut})
 def resume_task(request: ApiRequest, task_id: Id) -> Status[TaskOut]:
     """Continues a paused task; a running one tries its parked requests again."""
     return _steer(request, "resume", task_id, submit.resume)
 
 
-@router.post("/tasks/{task_id}/cancel", auth=STEER, response={(200, 202): TaskOut, **WRITING})
+@router.post("/tasks/{task_id}/cancel", auth=STEER, response={(200, 202): TaskOut})
 def cancel_task(request: ApiRequest, task_id: Id) -> Status[TaskOut]:
     """Ends a task without fetching the rest; fetches in progress are finished."""
     return _steer(request, "cancel", task_id, submit.cancel)
 
 
-@router.post("/tasks/{task_id}/retry", auth=STEER, response={200: RetriedOut, **WRITING})
-def retry_task(
-    request: ApiRequest, task_id: Id, body: Annotated[Retry | None, Body()] = None
-) -> RetriedOut:
+@router.post("/tasks/{task_id}/retry", auth=STEER, response=RetriedOut)
+def retry_task(request: ApiRequest, task_id: Id, body: Retry | None = None) -> RetriedOut:
     """Runs its failed requests again: all, or the given ones."""
     caller, task = steered(request, task_id)
     retried = retry(task_id, None if body is None else body.rids)
@@ -251,17 +244,9 @@ def _steer(
     request: ApiRequest, verb: str, task_id: int, do: Callable[[int], None]
 ) -> Status[TaskOut]:
     caller, task = steered(request, task_id)
-    status = 200
-    try:
-        do(task_id)
-    except submit.RedisNotUpdated:
-        status = 202
+    status = status_of(do, task_id)
     caller.record(verb, task)
     return Status(status, _show(task_id))
-
-
-def _wait(wait: TaskWait) -> WaitOut:
-    return WaitOut(why=wait.why, until=moment(wait.until), host=host_in(wait.host))
 
 
 def _out(
@@ -272,56 +257,30 @@ def _out(
     tagged: dict[str, str],
 ) -> TaskOut:
     progress, task = known.progress, known.progress.task
-    return TaskOut(
-        id=task.pk,
-        spider=task.spider,
-        state=task.state,
-        outcome=task.outcome or None,  # type: ignore[arg-type]
-        reason=task.reason,
-        arguments=task.shown_arguments,
-        priority=task.priority,
-        settings=task.overrides,
-        reparse=task.reparse,
-        limits=stored_limits.limits_as_written(task),
-        labels=tagged,
-        created_at=task.created_at,
-        finished_at=task.finished_at,
-        closing=task.closing,
-        user=task.user.get_username() if task.user else None,
-        schedule=task.schedule_id,
-        robots=stored_limits.obeys_robots(task),
-        retries=task.retries,
-        live=progress.live,
-        na=progress.na,
-        nf=progress.nf,
-        ne=progress.ne,
-        cancelled=progress.cancelled,
-        excluded=progress.excluded,
-        unwritten=task.unwritten,
-        nr=progress.nr,
-        items=progress.items,
-        duplicates=progress.duplicates,
-        limited=progress.limited,
-        unfollowed=dict(stops(progress, counted)),
-        traps=[
-            TrapOut(template=trap.template, pages=trap.pages, contents=trap.contents)
-            for trap in traps
-        ],
-        ready=progress.ready,
-        delayed=progress.delayed,
-        in_progress=progress.in_progress,
-        parked=progress.parked,
-        wait=progress.wait and _wait(progress.wait),
-        layers=[LayerOut(**layer._asdict()) for layer in layers.of_task(progress)],
-        starting=starting,
-        expected=known.total,
-        expected_basis=known.basis.value or None,  # type: ignore[arg-type]
-        stats=counted.counters,
-        maxima=counted.maxima,
-    )
+    given = {
+        **{name: getattr(task, name) for name in OF_TASK},
+        **{name: getattr(progress, name) for name in OF_PROGRESS},
+        "arguments": task.shown_arguments,
+        "settings": task.overrides,
+        "limits": stored_limits.limits_as_written(task),
+        "labels": tagged,
+        "schedule": task.schedule_id,
+        "robots": stored_limits.obeys_robots(task),
+        "unfollowed": dict(stops(progress, counted)),
+        "traps": traps,
+        "layers": layers.of_task(progress),
+        "starting": starting,
+        "expected": known.total,
+        "expected_basis": known.basis.value or None,
+        "stats": counted.counters,
+        "maxima": counted.maxima,
+    }
+    return TaskOut.model_validate(given)
 
 
-@router.get("/tasks/{task_id}/log", auth=READ_LOG, response={200: LogOut, **READING})
+@router.get(
+    "/tasks/{task_id}/log", auth=READ, response=page_of("lines", LogLineOut, dropped=Dropped)
+)
 def read_log(
     request: HttpRequest,
     task_id: Id,
@@ -330,24 +289,9 @@ def read_log(
     ] = "debug",
     after: After = None,
     limit: Limit = 100,
-) -> LogOut:
+) -> dict[str, Any]:
     """Log and output of a task's spider, oldest first; the latest lines are kept. While it runs
     there will be more: pass the `id` of the last line as `after`, also when `next` is null."""
     load_task(task_id)
-    found, following = oldest_first(log.at_least(level), after, limit, task=task_id)
-    return LogOut(
-        lines=[_line_out(line) for line in found], next=following, dropped=log.dropped(task_id)
-    )
-
-
-def _line_out(line: LogLine) -> LogLineOut:
-    return LogLineOut(
-        id=line.pk,
-        at=line.at,
-        level=log.level_name(line.level),
-        logger=line.logger,
-        rid=line.rid,
-        url=line.url,
-        text=line.text,
-        worker=line.worker,
-    )
+    lines = oldest_first("lines", log.at_least(level), after, limit, task=task_id)
+    return lines | {"dropped": log.dropped(task_id)}

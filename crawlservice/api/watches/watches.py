@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from ninja import Body, Query, Router, Status
-from pydantic import BaseModel, Field
+from ninja import Query, Status
+from pydantic import Field
 
-from crawlframe.errors import ArgumentError
 from crawlservice.accounts.roles import may_steer_watch
 from crawlservice.api.parts.auth import ApiRequest, Bearer, Caller
-from crawlservice.api.parts.errors import READING, WRITING, ApiError, NotAllowed
-from crawlservice.api.parts.paging import MAX_ID, TEXT, After, Id, Limit, newest_first, oldest_first
-from crawlservice.api.parts.schemas import Priority, SpiderName, StrictInput
+from crawlservice.api.parts.errors import NotAllowed, Operations, status_of
+from crawlservice.api.parts.paging import (
+    MAX_ID,
+    TEXT,
+    After,
+    Id,
+    Limit,
+    newest_first,
+    oldest_first,
+    page_of,
+)
+from crawlservice.api.parts.schemas import Named, Output, Priority, SpiderName, StrictInput
 from crawlservice.models import Token, Watch, WatchedItem, WatchedPage
-from crawlservice.tasks.submit import RedisNotUpdated
 from crawlservice.watches import editing
 from crawlservice.watches.editing import LEAST_BUDGET, MOST_BUDGET
-from crawlservice.watches.overview import numbers_of, rate_of
+from crawlservice.watches.overview import Numbers, numbers_of, rate_of
 
 Budget = Annotated[float, Field(ge=LEAST_BUDGET, le=MOST_BUDGET)]
 Number = Annotated[int, Field(ge=1, le=MAX_ID)]
 Url = Annotated[str, Field(min_length=1, max_length=8000, pattern=TEXT)]
 STATED = "requests per day; null: as the spider says"
-router = Router(tags=["watches"])
+router = Operations(tags=["watches"])
 READ = Bearer("read", "view_watch")
 READ_ITEMS = Bearer("read", "view_item")
 BEGIN = Bearer("submit", "submit_task")
@@ -60,16 +67,16 @@ class VisitNowIn(StrictInput):
     urls: Annotated[list[Url], Field(max_length=1000)] = []
 
 
-class WatchOut(BaseModel):
+class WatchOut(Output):
     id: int
     spider: str
-    arguments: dict[str, Any]
+    arguments: dict[str, Any] = Field(validation_alias="shown_arguments")
     priority: int
-    settings: dict[str, Any]
+    settings: dict[str, Any] = Field(validation_alias="overrides")
     state: Literal["running", "paused", "ended"]
     budget: float | None
     host_budget: float | None
-    user: str | None
+    user: Named
     created_at: datetime
     start_at: datetime = Field(description="when `start` runs again, to find new pages")
     settled_at: datetime | None = Field(description="when all pages had been visited once")
@@ -87,12 +94,7 @@ class WatchOut(BaseModel):
     )
 
 
-class WatchesOut(BaseModel):
-    watches: list[WatchOut]
-    next: int | None
-
-
-class WatchedPageOut(BaseModel):
+class WatchedPageOut(Output):
     id: int
     url: str
     callback: str
@@ -103,75 +105,58 @@ class WatchedPageOut(BaseModel):
     visits: int
     changes: int
     rate: float | None = Field(description="changes per day, as far as they are known")
-    interval: float | None = Field(description="seconds between two visits, as planned")
+    interval: float | None = Field(
+        validation_alias="every", description="seconds between two visits, as planned"
+    )
     first_seen: datetime
     last_visit: datetime | None
     last_change: datetime | None
     next_at: datetime | None = Field(description="null: it is not visited again")
     gone_at: datetime | None
-    task: int | None = Field(description="the round that visits it now")
+    task: int | None = Field(validation_alias="round", description="the round that visits it now")
+
+    @staticmethod
+    def resolve_rate(page: WatchedPage) -> float | None:
+        return rate_of(page.watch, page)
 
 
-class WatchedPagesOut(BaseModel):
-    pages: list[WatchedPageOut]
-    next: int | None
-
-
-class WatchedItemOut(BaseModel):
+class WatchedItemOut(Output):
     id: int
     data: Any
-    page: int | None
+    page: int | None = Field(validation_alias="page_id")
     first_seen: datetime
     last_seen: datetime
     gone_at: datetime | None
 
 
-class WatchedItemsOut(BaseModel):
-    items: list[WatchedItemOut]
-    next: int | None
-
-
-class VisitNowOut(BaseModel):
+class VisitNowOut(Output):
     pages: int
 
 
-@router.get("/watches", auth=READ, response={200: WatchesOut, **READING})
-def list_watches(request: ApiRequest, after: After = None, limit: Limit = 100) -> WatchesOut:
+@router.get("/watches", auth=READ, response=page_of("watches", WatchOut))
+def list_watches(request: ApiRequest, after: After = None, limit: Limit = 100) -> dict[str, Any]:
     """All watches, the latest first."""
-    rows, following = newest_first(Watch.objects.select_related("user"), after, limit)
-    return WatchesOut(watches=_out(rows), next=following)
+    rows = Watch.objects.select_related("user")
+    return newest_first("watches", rows, after, limit, _with_numbers)
 
 
-@router.post("/watches", auth=BEGIN, response={201: WatchOut, **WRITING})
-def begin_watch(request: ApiRequest, body: Annotated[WatchIn, Body()]) -> Status[WatchOut]:
+@router.post("/watches", auth=BEGIN, response={201: WatchOut})
+def begin_watch(request: ApiRequest, body: WatchIn) -> Status[Any]:
     """Starts a watch of the pages of a spider that declares when they are visited again."""
     caller = request.auth
-    try:
-        watch = editing.begin(
-            body.spider,
-            body.arguments,
-            priority=body.priority,
-            settings=body.settings,
-            budget=body.budget,
-            host_budget=body.host_budget,
-            user=caller.user,
-        )
-    except ArgumentError as error:
-        raise ApiError(422, "argument", str(error)) from None
+    watch = editing.begin(**body.model_dump(), user=caller.user)
     caller.record("begin watch", watch=watch.pk, spider=watch.spider)
     return Status(201, _show(watch.pk))
 
 
-@router.get("/watches/{watch_id}", auth=READ, response={200: WatchOut, **READING})
-def show_watch(request: ApiRequest, watch_id: Id) -> WatchOut:
+@router.get("/watches/{watch_id}", auth=READ, response=WatchOut)
+def show_watch(request: ApiRequest, watch_id: Id) -> dict[str, Any]:
     """One watch with its numbers."""
     return _show(watch_id)
 
 
-@router.patch("/watches/{watch_id}", auth=BEGIN, response={200: WatchOut, **WRITING})
-def change_watch(
-    request: ApiRequest, watch_id: Id, body: Annotated[WatchPatch, Body()]
-) -> WatchOut:
+@router.patch("/watches/{watch_id}", auth=BEGIN, response=WatchOut)
+def change_watch(request: ApiRequest, watch_id: Id, body: WatchPatch) -> dict[str, Any]:
     """Changes its budgets."""
     caller = _steered(request, watch_id)
     given = body.model_dump(exclude_unset=True)
@@ -181,42 +166,37 @@ def change_watch(
     return _show(watch_id)
 
 
-@router.post("/watches/{watch_id}/pause", auth=BEGIN, response={(200, 202): WatchOut, **WRITING})
-def pause_watch(request: ApiRequest, watch_id: Id) -> Status[WatchOut]:
+@router.post("/watches/{watch_id}/pause", auth=BEGIN, response={(200, 202): WatchOut})
+def pause_watch(request: ApiRequest, watch_id: Id) -> Status[Any]:
     """Makes no more rounds; one under way waits. 202: Redis is unreachable; the nodes do it when it
     is back."""
     return _turn(request, watch_id, "pause", editing.pause)
 
 
-@router.post("/watches/{watch_id}/resume", auth=BEGIN, response={(200, 202): WatchOut, **WRITING})
-def resume_watch(request: ApiRequest, watch_id: Id) -> Status[WatchOut]:
+@router.post("/watches/{watch_id}/resume", auth=BEGIN, response={(200, 202): WatchOut})
+def resume_watch(request: ApiRequest, watch_id: Id) -> Status[Any]:
     """Visits due pages again."""
     return _turn(request, watch_id, "resume", editing.resume)
 
 
-@router.post("/watches/{watch_id}/end", auth=BEGIN, response={(200, 202): WatchOut, **WRITING})
-def end_watch(request: ApiRequest, watch_id: Id) -> Status[WatchOut]:
+@router.post("/watches/{watch_id}/end", auth=BEGIN, response={(200, 202): WatchOut})
+def end_watch(request: ApiRequest, watch_id: Id) -> Status[Any]:
     """Ends a watch for ever; its pages and items stay."""
     return _turn(request, watch_id, "end", editing.end)
 
 
-@router.post("/watches/{watch_id}/visit-now", auth=BEGIN, response={200: VisitNowOut, **WRITING})
-def visit_now(
-    request: ApiRequest, watch_id: Id, body: Annotated[VisitNowIn | None, Body()] = None
-) -> VisitNowOut:
+@router.post("/watches/{watch_id}/visit-now", auth=BEGIN, response=VisitNowOut)
+def visit_now(request: ApiRequest, watch_id: Id, body: VisitNowIn | None = None) -> VisitNowOut:
     """Visits these pages with the next round, whatever the budget says; without any, runs
     `start`."""
     caller = _steered(request, watch_id)
     given = body or VisitNowIn()
-    try:
-        pages = editing.visit_now(watch_id, given.pages, given.urls)
-    except ArgumentError as error:
-        raise ApiError(422, "argument", str(error)) from None
+    pages = editing.visit_now(watch_id, given.pages, given.urls)
     caller.record("visit now", watch=watch_id, pages=pages)
     return VisitNowOut(pages=pages)
 
 
-@router.get("/watches/{watch_id}/pages", auth=READ, response={200: WatchedPagesOut, **READING})
+@router.get("/watches/{watch_id}/pages", auth=READ, response=page_of("pages", WatchedPageOut))
 def list_watched_pages(
     request: ApiRequest,
     watch_id: Id,
@@ -224,19 +204,17 @@ def list_watched_pages(
     q: Search = None,
     after: After = None,
     limit: Limit = 100,
-) -> WatchedPagesOut:
+) -> dict[str, Any]:
     """The pages of a watch, with the last and the next visit of each."""
     watch = editing.get(watch_id)
     rows = WatchedPage.objects.filter(watch=watch)
     rows = rows if state is None else rows.filter(state=state)
     rows = rows if q is None else rows.filter(url__icontains=q)
-    found, following = oldest_first(rows, after, limit)
-    return WatchedPagesOut(pages=[_page(watch, page) for page in found], next=following)
+    rows = rows.select_related("watch")
+    return oldest_first("pages", rows, after, limit)
 
 
-@router.get(
-    "/watches/{watch_id}/items", auth=READ_ITEMS, response={200: WatchedItemsOut, **READING}
-)
+@router.get("/watches/{watch_id}/items", auth=READ_ITEMS, response=page_of("items", WatchedItemOut))
 def list_watched_items(
     request: ApiRequest,
     watch_id: Id,
@@ -245,23 +223,11 @@ def list_watched_items(
     ] = None,
     after: After = None,
     limit: Limit = 100,
-) -> WatchedItemsOut:
+) -> dict[str, Any]:
     """The items of a watch as they were last seen."""
     rows = WatchedItem.objects.filter(watch=editing.get(watch_id))
     rows = rows if gone is None else rows.filter(gone_at__isnull=not gone)
-    found, following = oldest_first(rows, after, limit)
-    items = [
-        WatchedItemOut(
-            id=row.pk,
-            data=row.data,
-            page=row.page_id,
-            first_seen=row.first_seen,
-            last_seen=row.last_seen,
-            gone_at=row.gone_at,
-        )
-        for row in found
-    ]
-    return WatchedItemsOut(items=items, next=following)
+    return oldest_first("items", rows, after, limit)
 
 
 def _steered(request: ApiRequest, number: int) -> Caller:
@@ -278,62 +244,22 @@ def _steered(request: ApiRequest, number: int) -> Caller:
     return caller
 
 
-def _turn(
-    request: ApiRequest, number: int, verb: str, do: Callable[[int], Any]
-) -> Status[WatchOut]:
-    caller, status = _steered(request, number), 200
-    try:
-        do(number)
-    except RedisNotUpdated:
-        status = 202
+def _turn(request: ApiRequest, number: int, verb: str, do: Callable[[int], Any]) -> Status[Any]:
+    caller = _steered(request, number)
+    status = status_of(do, number)
     caller.record(f"{verb} watch", watch=number)
     return Status(status, _show(number))
 
 
-def _show(number: int) -> WatchOut:
-    return _out([editing.get(number)])[0]
+def _show(number: int) -> dict[str, Any]:
+    return _with_numbers([editing.get(number)])[0]
 
 
-def _out(watches: list[Watch]) -> list[WatchOut]:
+def _with_numbers(watches: Sequence[Watch]) -> list[dict[str, Any]]:
     numbers = numbers_of([watch.pk for watch in watches])
+    fields = {name: field.validation_alias or name for name, field in WatchOut.model_fields.items()}
+    columns = [str(column) for name, column in fields.items() if name not in Numbers._fields]
     return [
-        WatchOut(
-            id=watch.pk,
-            spider=watch.spider,
-            arguments=watch.shown_arguments,
-            priority=watch.priority,
-            settings=watch.overrides,
-            state=watch.state,  # type: ignore[arg-type]
-            budget=watch.budget,
-            host_budget=watch.host_budget,
-            user=watch.user.get_username() if watch.user else None,
-            created_at=watch.created_at,
-            start_at=watch.start_at,
-            settled_at=watch.settled_at,
-            problem=watch.problem,
-            **numbers[watch.pk]._asdict(),
-        )
+        {name: getattr(watch, name) for name in columns} | numbers[watch.pk]._asdict()
         for watch in watches
     ]
-
-
-def _page(watch: Watch, page: WatchedPage) -> WatchedPageOut:
-    return WatchedPageOut(
-        id=page.pk,
-        url=page.url,
-        callback=page.callback,
-        state=page.state,  # type: ignore[arg-type]
-        reason=page.reason,
-        status=page.status,
-        importance=page.importance,
-        visits=page.visits,
-        changes=page.changes,
-        rate=rate_of(watch, page),
-        interval=page.every,
-        first_seen=page.first_seen,
-        last_visit=page.last_visit,
-        last_change=page.last_change,
-        next_at=page.next_at,
-        gone_at=page.gone_at,
-        task=page.round,
-    )
