@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import SUPPRESS, ArgumentParser
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any, ClassVar
 
@@ -16,10 +16,10 @@ from crawlservice.cli.grammar import VERBS, WORDS, near
 
 
 class Noun(ServiceCommand):
-    """``verbs``: the commands by their verb, in the order of the grammar. A verb says itself
-    whether it needs a database."""
+    """``verbs``: what makes the command of a verb, in the order of the grammar: its class, or a
+    ``partial`` of one that several verbs share. A verb says itself whether it needs a database."""
 
-    verbs: ClassVar[Mapping[str, type[ServiceCommand]]]
+    verbs: ClassVar[Mapping[str, Callable[[], ServiceCommand]]]
     needs_database = False
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
@@ -28,9 +28,10 @@ class Noun(ServiceCommand):
         common = [one for one in parser._actions if one.option_strings and one.dest != "help"]
         adding = parser.add_subparsers(dest="verb", required=True, metavar="VERB", title="verbs")
         for name, line in VERBS[subcommand].items():
-            told = self.verbs[name].help or f"{line[0].upper()}{line[1:]}."
+            made = self.verbs[name]()
+            told = made.help or f"{line[0].upper()}{line[1:]}."
             verb = adding.add_parser(name, help=line, description=told)
-            self.verbs[name]().add_arguments(verb)
+            made.add_arguments(verb)
             _add_common(verb, common)
         return parser
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from functools import partial
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -129,9 +130,11 @@ class ShowRule(ServiceCommand):
 
 
 class ChangeRules(ServiceCommand):
-    """``verb``: what is done to the rules."""
+    """Revokes or forgets rules."""
 
-    verb = ""
+    def __init__(self, verb: str) -> None:
+        super().__init__()
+        self._verb = verb
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("id", type=int, nargs="+")
@@ -140,30 +143,18 @@ class ChangeRules(ServiceCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         rows = [rules.get(number) for number in options["id"]]
         told = [_told(row) for row in rows]
-        if not self.only_shows(options, plain(f"{self.verb} {'; '.join(told)}")):
-            self.change(rows)
-            record(f"{self.verb} aliases", command=True, rules=told)
-
-    def change(self, rows: list[AliasRule]) -> None:
-        raise NotImplementedError
-
-
-class RevokeRules(ChangeRules):
-    verb = "revoke"
-
-    def change(self, rows: list[AliasRule]) -> None:
-        undo = f"alias forget {' '.join(str(row.pk) for row in rows)}"
-        n = rules.revoke(rows)
-        self.done(f"{n} revoked; tasks that were submitted before continue to use them", undo)
-
-
-class ForgetRules(ChangeRules):
-    verb = "forget"
-
-    def change(self, rows: list[AliasRule]) -> None:
-        for row in rows:
-            rules.forget(row)
-        self.done(f"{len(rows)} forgotten; they may be learned again", "alias learn TASK")
+        if self.only_shows(options, plain(f"{self._verb} {'; '.join(told)}")):
+            return
+        if self._verb == "revoke":
+            undo = f"alias forget {' '.join(str(row.pk) for row in rows)}"
+            n = rules.revoke(rows)
+            done = f"{n} revoked; tasks that were submitted before continue to use them"
+        else:
+            undo, done = "alias learn TASK", f"{len(rows)} forgotten; they may be learned again"
+            for row in rows:
+                rules.forget(row)
+        self.done(done, undo)
+        record(f"{self._verb} aliases", command=True, rules=told)
 
 
 class Command(Noun):
@@ -171,8 +162,8 @@ class Command(Noun):
         "list": ListRules,
         "show": ShowRule,
         "learn": LearnRules,
-        "revoke": RevokeRules,
-        "forget": ForgetRules,
+        "revoke": partial(ChangeRules, "revoke"),
+        "forget": partial(ChangeRules, "forget"),
     }
 
 

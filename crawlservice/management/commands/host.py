@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 from argparse import ArgumentParser
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from rich.text import Text
@@ -84,86 +86,63 @@ class ShowHost(ServiceCommand):
 
 class OrderHost(ServiceCommand):
     """Gives an order for a host, and shows the host. ``told``: the change. ``undo``: the verb that
-    takes it back; "": the order before is given again; None: nothing does."""
+    takes it back; "": the order before is given again; None: nothing does. ``limits``, ``terms``:
+    whether it takes these."""
 
-    told = ""
-    undo: str | None = ""
+    def __init__(
+        self,
+        order: Callable[..., Host],
+        told: str,
+        undo: str | None = "",
+        *,
+        limits: bool = False,
+        terms: bool = False,
+    ) -> None:
+        super().__init__()
+        self._order, self._told, self._undo = order, told, undo
+        self._limits, self._terms = limits, terms
+        if limits:
+            self.help = (
+                "Orders a delay, a concurrency or hours for a host, for all tasks and nodes."
+            )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         _add_name(parser)
+        if self._limits:
+            parser.add_argument(
+                "--delay", type=float, metavar="SECONDS", help="between two requests"
+            )
+            parser.add_argument("--concurrency", type=int, metavar="N", help="requests in flight")
+            for name in gates.names():
+                parser.add_argument(f"--{name}", metavar="RULE", help=str(rule_of(name).help))
+        if self._terms:
+            _add_terms(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        name = options["name"]
+        name, given = options["name"], dict[str, Any]()
+        if self._limits:
+            given = {key: options[key] for key in ("delay", "concurrency")}
+            given["rules"] = {name: options[name] for name in gates.names() if options[name]}
+        if self._terms:
+            given["terms"] = Terms(ahead(options["until"]), options["note"])
         before = Host.objects.filter(name=name).first()
-        self.order(name, options)
+        self._order(name, WHO, **given)
         self.console.print(facts_table(facts(read([get_host(name)])[0])))
-        undo = self.undo and f"host {self.undo} {name}"
-        self.done(f"{name}: {self.told}", _restores(name, before) if undo == "" else undo)
-
-    def order(self, name: str, options: dict[str, Any]) -> None:
-        raise NotImplementedError
-
-
-class PauseHost(OrderHost):
-    told, undo = "paused", "resume"
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
-        _add_terms(parser)
-
-    def order(self, name: str, options: dict[str, Any]) -> None:
-        orders.pause(name, WHO, Terms(ahead(options["until"]), options["note"]))
-
-
-class ResumeHost(OrderHost):
-    told, undo = "resumed", "pause"
-
-    def order(self, name: str, options: dict[str, Any]) -> None:
-        orders.resume(name, WHO)
-
-
-class SetHost(OrderHost):
-    help = "Orders a delay, a concurrency or hours for a host, for all tasks and nodes."
-    told = "the order is changed"
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
-        parser.add_argument("--delay", type=float, metavar="SECONDS", help="between two requests")
-        parser.add_argument("--concurrency", type=int, metavar="N", help="requests in flight")
-        for name in gates.names():
-            parser.add_argument(f"--{name}", metavar="RULE", help=str(rule_of(name).help))
-        _add_terms(parser)
-
-    def order(self, name: str, options: dict[str, Any]) -> None:
-        limits = {key: options[key] for key in ("delay", "concurrency")}
-        rules = {name: options[name] for name in gates.names() if options[name]}
-        terms = Terms(ahead(options["until"]), options["note"])
-        orders.order(name, WHO, **limits, rules=rules, terms=terms)
-
-
-class ClearHost(OrderHost):
-    told = "the order is cleared"
-
-    def order(self, name: str, options: dict[str, Any]) -> None:
-        orders.clear(name, WHO)
-
-
-class ForgetRobots(OrderHost):
-    told, undo = "its robots.txt is fetched again", None
-
-    def order(self, name: str, options: dict[str, Any]) -> None:
-        orders.forget_robots(name, WHO)
+        undo = self._undo and f"host {self._undo} {name}"
+        self.done(f"{name}: {self._told}", _restores(name, before) if undo == "" else undo)
 
 
 class Command(Noun):
     verbs = {
         "list": ListHosts,
         "show": ShowHost,
-        "pause": PauseHost,
-        "resume": ResumeHost,
-        "set": SetHost,
-        "clear": ClearHost,
-        "forget-robots": ForgetRobots,
+        "pause": partial(OrderHost, orders.pause, "paused", "resume", terms=True),
+        "resume": partial(OrderHost, orders.resume, "resumed", "pause"),
+        "set": partial(OrderHost, orders.order, "the order is changed", limits=True, terms=True),
+        "clear": partial(OrderHost, orders.clear, "the order is cleared"),
+        "forget-robots": partial(
+            OrderHost, orders.forget_robots, "its robots.txt is fetched again", None
+        ),
     }
 
 

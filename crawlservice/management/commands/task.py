@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from functools import partial
 from typing import Any
 
 from rich.text import Text
@@ -85,27 +86,17 @@ class ListTasks(ServiceCommand):
 class SteerTask(ServiceCommand):
     """``told``: the change of the task. ``undo``: the verb that takes it back."""
 
-    verb = told = undo = ""
+    def __init__(self, verb: str, told: str, undo: str = "") -> None:
+        super().__init__()
+        self._verb, self._told, self._undo = verb, told, undo
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("id", type=int)
 
     def handle(self, *args: Any, **options: Any) -> None:
         task = options["id"]
-        change(self.verb, getattr(submit, self.verb), task, command=True)
-        self.done(f"task {task} {self.told}", f"task {self.undo} {task}" if self.undo else None)
-
-
-class PauseTask(SteerTask):
-    verb, told, undo = "pause", "is paused", "resume"
-
-
-class ResumeTask(SteerTask):
-    verb, told, undo = "resume", "runs again", "pause"
-
-
-class CancelTask(SteerTask):
-    verb, told = "cancel", "is being cancelled"
+        change(self._verb, getattr(submit, self._verb), task, command=True)
+        self.done(f"task {task} {self._told}", self._undo and f"task {self._undo} {task}")
 
 
 class Command(Noun):
@@ -113,9 +104,9 @@ class Command(Noun):
         "list": ListTasks,
         "show": ShowTask,
         "set": SetTask,
-        "pause": PauseTask,
-        "resume": ResumeTask,
-        "cancel": CancelTask,
+        "pause": partial(SteerTask, "pause", "is paused", "resume"),
+        "resume": partial(SteerTask, "resume", "runs again", "pause"),
+        "cancel": partial(SteerTask, "cancel", "is being cancelled"),
         "retry": RetryErrors,
         "reparse": Reparse,
         "export": ExportItems,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from django.core.management.base import CommandError
@@ -143,29 +144,18 @@ class SetWatch(ServiceCommand):
 class TurnWatch(ServiceCommand):
     """``undo``: the verb that takes the turn back."""
 
-    verb, undo = "", ""
+    def __init__(self, verb: str, undo: str = "") -> None:
+        super().__init__()
+        self._verb, self._undo = verb, undo
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         _add_id(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         number = options["id"]
-        watch = getattr(editing, self.verb)(number)
-        record(f"{self.verb} watch", command=True, watch=number)
-        undo = f"watch {self.undo} {number}" if self.undo else None
-        self.done(f"watch {number} is {watch.state}", undo)
-
-
-class PauseWatch(TurnWatch):
-    verb, undo = "pause", "resume"
-
-
-class ResumeWatch(TurnWatch):
-    verb, undo = "resume", "pause"
-
-
-class EndWatch(TurnWatch):
-    verb = "end"
+        watch = getattr(editing, self._verb)(number)
+        record(f"{self._verb} watch", command=True, watch=number)
+        self.done(f"watch {number} is {watch.state}", self._undo and f"watch {self._undo} {number}")
 
 
 class VisitPages(ServiceCommand):
@@ -187,9 +177,9 @@ class Command(Noun):
         "show": ShowWatch,
         "start": StartWatch,
         "set": SetWatch,
-        "pause": PauseWatch,
-        "resume": ResumeWatch,
-        "end": EndWatch,
+        "pause": partial(TurnWatch, "pause", "resume"),
+        "resume": partial(TurnWatch, "resume", "pause"),
+        "end": partial(TurnWatch, "end"),
         "visit": VisitPages,
     }
 
