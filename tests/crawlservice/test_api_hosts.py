@@ -181,9 +181,8 @@ def test_the_command_gives_orders(published: Frontier) -> None:
     assert {row.detail["command"] for row in Action.objects.all()} == {True}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
+def test_the_command_refuses_what_makes_no_sense(service: Frontier) -> None:
+    for arguments, words in (
         (["pause"], "required: name"),
         (["pause", NAME, "--delay", "1"], "unrecognized arguments: --delay"),
         (["set", NAME, "--until", "2h"], "give a delay"),
@@ -191,13 +190,10 @@ def test_the_command_gives_orders(published: Frontier) -> None:
         (["set", NAME, "--delay", "-1"], "delay is -1.0"),
         (["pause", "a/b"], "'a/b' is not a host"),
         (["show", "nothing.example"], "nothing is known"),
-    ],
-)
-@pytest.mark.usefixtures("service")
-def test_the_command_refuses_what_makes_no_sense(arguments: list[str], words: str) -> None:
-    with pytest.raises(CommandError, match=words):
-        run(*arguments)
-    assert not Action.objects.exists()
+    ):
+        with pytest.raises(CommandError, match=words):
+            run(*arguments)
+        assert not Action.objects.exists()
 
 
 def test_the_command_changes_limits(published: Frontier) -> None:

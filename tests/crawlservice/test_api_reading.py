@@ -19,7 +19,7 @@ from crawlservice.tasks.results.export import CHUNK
 from tests.crawlservice.programs import Program, person, program
 from tests.crawlservice.test_api_tasks import error
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
+both = pytest.mark.databases("sqlite", "postgres")
 
 
 @pytest.fixture
@@ -41,6 +41,7 @@ def walk(api: Program, path: str, name: str, **query: Any) -> list[Any]:
         after = {"after": told["next"]}
 
 
+@both
 def test_items_are_paged_in_the_order_they_were_stored(
     api: Program, ended_task: Task, add_page: Callable[..., Page]
 ) -> None:
@@ -65,6 +66,7 @@ def test_items_are_paged_in_the_order_they_were_stored(
     assert datetime.fromisoformat(rows[0]["created_at"]).tzinfo is not None
 
 
+@both
 def test_pages_tell_the_ledger(api: Program, ended_task: Task) -> None:
     path = f"tasks/{ended_task.pk}/pages"
     rows = walk(api, path, "pages", limit=1)
@@ -81,6 +83,7 @@ def test_pages_tell_the_ledger(api: Program, ended_task: Task) -> None:
     error(api.get(path, state="walking"), 422, "invalid")
 
 
+@both
 def test_items_are_exported_while_they_are_read(
     api: Program,
     ended_task: Task,

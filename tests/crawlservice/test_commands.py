@@ -45,22 +45,19 @@ def test_submit_tells_the_number_and_what_comes_next(published: Frontier) -> Non
     assert (task.arguments, task.priority) == ({"city": "Ulm", "pages": 2}, 5)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
+def test_submit_refuses_bad_input(published: Frontier) -> None:
+    for arguments, words in (
         (["shopp"], "did you mean 'shop'"),
         (["shopp"], "; python manage.py check says what does not load"),
         (["shop"], "needs the argument 'city'"),
         (["shop", "-a", "city"], "give name=value"),
         (["shop", "-a", "city=Ulm", "-a", "pages=x"], "give a whole number"),
         (["shop", "-a", "city=Ulm", "--priority", "1000"], "priority 1000"),
-    ],
-)
-def test_submit_refuses_bad_input(published: Frontier, arguments: list[str], words: str) -> None:
-    with pytest.raises(CommandError) as raised:
-        run("submit", *arguments)
-    assert words in str(raised.value)
-    assert not Task.objects.exists()
+    ):
+        with pytest.raises(CommandError) as raised:
+            run("submit", *arguments)
+        assert words in str(raised.value)
+        assert not Task.objects.exists()
 
 
 def test_tasks_lists_numbers_of_running_and_ended_tasks(ended_task: Task) -> None:
@@ -109,15 +106,14 @@ def test_task_shows_an_ended_task_with_its_errors(ended_task: Task) -> None:
         assert f"table crawlservice_item, task_id {ended_task.pk}" in text
 
 
-@pytest.mark.parametrize(("outcome", "code"), [("failed", 1), ("cancelled", 3)])
-def test_who_waits_for_a_task_learns_how_it_ended(
-    ended_task: Task, outcome: str, code: int
-) -> None:
-    Task.objects.update(outcome=outcome, reason="")
-    assert outcome in run("task", "show", ended_task.pk)
-    with pytest.raises(CommandError, match=f"task {ended_task.pk} (has|was) {outcome}") as raised:
-        run("task", "show", ended_task.pk, "--follow")
-    assert raised.value.returncode == code
+def test_who_waits_for_a_task_learns_how_it_ended(ended_task: Task) -> None:
+    for outcome, code in (("failed", 1), ("cancelled", 3)):
+        Task.objects.update(outcome=outcome, reason="")
+        assert outcome in run("task", "show", ended_task.pk)
+        text = f"task {ended_task.pk} (has|was) {outcome}"
+        with pytest.raises(CommandError, match=text) as raised:
+            run("task", "show", ended_task.pk, "--follow")
+        assert raised.value.returncode == code
 
 
 def test_task_names_the_code_that_made_its_pages(
@@ -144,17 +140,14 @@ def test_task_shows_what_waits_and_why(published: Frontier) -> None:
     assert "parked 1" in text
 
 
-@pytest.mark.parametrize(
-    ("detail", "shown"),
-    [
+def test_an_error_names_its_url_once(ended_task: Task) -> None:
+    for detail, shown in (
         ("http://shop.example/b answered 404", "http://shop.example/b  answered 404"),
         ("http://shop.example/b: no answer", "http://shop.example/b  no answer"),
         ("http://shop.example/bc: no answer", "http://shop.example/b  http://shop.example/bc: no"),
-    ],
-)
-def test_an_error_names_its_url_once(ended_task: Task, detail: str, shown: str) -> None:
-    ended_task.page_set.filter(reason="http_404").update(detail=detail)
-    assert shown in run("task", "show", ended_task.pk)
+    ):
+        ended_task.page_set.filter(reason="http_404").update(detail=detail)
+        assert shown in run("task", "show", ended_task.pk)
 
 
 def test_what_was_scraped_cannot_steer_the_terminal(ended_task: Task) -> None:
@@ -224,21 +217,16 @@ def test_export_writes_the_items(ended_task: Task, tmp_path: Path) -> None:
     assert (tmp_path / "some.jsonl").read_text() == ""
 
 
-@pytest.mark.parametrize(
-    ("task", "output", "words"),
-    [
+def test_export_refuses_bad_input(ended_task: Task, tmp_path: Path) -> None:
+    for task, output, words in (
         ("77", "items.csv", "there is no task 77"),
         ("1", "items.xlsx", "is none of .jsonl, .csv, .parquet"),
         ("1", "nowhere/items.csv", "there is no directory"),
-    ],
-)
-def test_export_refuses_bad_input(
-    ended_task: Task, tmp_path: Path, task: str, output: str, words: str
-) -> None:
-    with pytest.raises(CommandError) as raised:
-        run("task", "export", task, "-o", tmp_path / output)
-    assert words in str(raised.value)
-    assert [*tmp_path.glob("items*")] == []
+    ):
+        with pytest.raises(CommandError) as raised:
+            run("task", "export", task, "-o", tmp_path / output)
+        assert words in str(raised.value)
+        assert [*tmp_path.glob("items*")] == []
 
 
 def test_a_database_that_takes_no_writes_says_what_to_do(published: Frontier) -> None:
@@ -390,9 +378,8 @@ def test_check_and_crawl_name_file_and_line_of_a_broken_spider(
     assert "Traceback" not in crawled.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
+def test_crawl_refuses_bad_input_before_anything_happens(service: Frontier) -> None:
+    for arguments, words in (
         (["listings", "-o", "out.xlsx"], "is none of .jsonl, .csv, .parquet"),
         (["listings", "-o", "nowhere/out.csv"], "no directory nowhere"),
         (["listings", "-a", "ciity=x"], "did you mean 'city'"),
@@ -402,15 +389,11 @@ def test_check_and_crawl_name_file_and_line_of_a_broken_spider(
         (["site", "--url", "example.com"], "not an absolute URL"),
         (["site", "--url", "http://a/", "-a", "url=http://b/"], "either --url or -a url"),
         (["site"], "needs the argument 'url'"),
-    ],
-)
-def test_crawl_refuses_bad_input_before_anything_happens(
-    service: Frontier, arguments: list[str], words: str
-) -> None:
-    with pytest.raises(CommandError) as raised:
-        run("crawl", *arguments)
-    assert words in str(raised.value)
-    assert not Task.objects.exists()
+    ):
+        with pytest.raises(CommandError) as raised:
+            run("crawl", *arguments)
+        assert words in str(raised.value)
+        assert not Task.objects.exists()
 
 
 @pytest.fixture(scope="module")
@@ -419,19 +402,19 @@ def demo() -> Iterator[DemoServer]:
         yield server
 
 
-@pytest.mark.parametrize("options", [[], ["--downloader", "requests"], ["--spider", "listings"]])
 def test_fetch_prints_the_body_as_it_came(
-    service: Frontier, demo: DemoServer, loopback: None, options: list[str]
+    service: Frontier, demo: DemoServer, loopback: None
 ) -> None:
     url = f"{demo.url}/search?city=berlin"
-    page = TextIOWrapper(BytesIO(), "utf-8")
-    call_command("fetch", url, *options, stdout=page)
-    assert page.buffer.getvalue().startswith(b"<!DOCTYPE html>")
-    assert "Schöneberg".encode() in page.buffer.getvalue()
-    head = run("fetch", url, "--headers", *options)
-    assert head.startswith(f"200 {url}\n")
-    assert "content-type: text/html" in head.lower()
-    assert "status 404" in run("fetch", f"{demo.url}/nowhere", *options)
+    for options in ([], ["--downloader", "requests"], ["--spider", "listings"]):
+        page = TextIOWrapper(BytesIO(), "utf-8")
+        call_command("fetch", url, *options, stdout=page)
+        assert page.buffer.getvalue().startswith(b"<!DOCTYPE html>")
+        assert "Schöneberg".encode() in page.buffer.getvalue()
+        head = run("fetch", url, "--headers", *options)
+        assert head.startswith(f"200 {url}\n")
+        assert "content-type: text/html" in head.lower()
+        assert "status 404" in run("fetch", f"{demo.url}/nowhere", *options)
 
 
 @pytest.mark.process
@@ -467,18 +450,13 @@ def test_a_python_without_the_packages_is_reported_in_one_line() -> None:
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
+def test_fetch_says_why_it_cannot(service: Frontier, loopback: None) -> None:
+    for arguments, words in (
         (["http://127.0.0.1:1/"], "127.0.0.1"),
         (["example.com"], "not an absolute URL"),
         (["http://10.0.0.1/"], "CRAWLFRAME_ALLOW_PRIVATE"),
         (["http://127.0.0.1:1/", "--spider", "listing"], "did you mean 'listings'"),
-    ],
-)
-def test_fetch_says_why_it_cannot(
-    service: Frontier, loopback: None, arguments: list[str], words: str
-) -> None:
-    with pytest.raises(CommandError) as raised:
-        run("fetch", *arguments)
-    assert words in str(raised.value)
+    ):
+        with pytest.raises(CommandError) as raised:
+            run("fetch", *arguments)
+        assert words in str(raised.value)

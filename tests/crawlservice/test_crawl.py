@@ -49,18 +49,15 @@ def demo_crawl(manage_env: dict[str, str]) -> Manage:
     return run
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
+def test_the_demo_refuses_bad_input(service: Frontier) -> None:
+    for options, words in (
         (["-a", "site=http://x.example/"], "leave out -a site"),
         (["--listings", "-1"], "listings is -1"),
         (["-a", "ciity=x"], "did you mean 'city'"),
-    ],
-)
-def test_the_demo_refuses_bad_input(service: Frontier, options: list[str], words: str) -> None:
-    with pytest.raises(CommandError, match=words):
-        call_command(DemoCommand(), "listings", *options)
-    assert not Task.objects.exists()
+    ):
+        with pytest.raises(CommandError, match=words):
+            call_command(DemoCommand(), "listings", *options)
+        assert not Task.objects.exists()
 
 
 def items_of(path: Path) -> list[dict[str, Any]]:

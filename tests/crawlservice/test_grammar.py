@@ -48,8 +48,8 @@ def verbs() -> Iterator[tuple[str, str, type[ServiceCommand]]]:
         command = load_command_class(get_commands()[noun], noun)
         assert isinstance(command, Noun)
         assert [*command.verbs] == [*VERBS[noun]] or {*command.verbs} == {*VERBS[noun]}
-        for verb, kind in command.verbs.items():
-            yield noun, verb, kind
+        for verb, make in command.verbs.items():
+            yield noun, verb, type(make())
 
 
 def sample(old: str) -> list[str]:

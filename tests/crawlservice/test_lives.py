@@ -33,7 +33,8 @@ from tests.crawlservice.programs import person, program
 from tests.crawlservice.test_steward import turn_until
 from tests.crawlservice.web import rows
 
-pytestmark = [pytest.mark.usefixtures("few_chores"), pytest.mark.databases("sqlite", "postgres")]
+pytestmark = pytest.mark.usefixtures("few_chores")
+both = pytest.mark.databases("sqlite", "postgres")
 
 OFFLINE, BACK = Event.Kind.NODE_OFFLINE, Event.Kind.NODE_BACK
 
@@ -63,6 +64,7 @@ def died(service: Frontier) -> int:
     return life
 
 
+@both
 def test_a_death_is_one_event_and_so_is_the_return() -> None:
     life = lives.begin("alpha", "m", 1)
     assert kinds() == []
@@ -74,6 +76,7 @@ def test_a_death_is_one_event_and_so_is_the_return() -> None:
     assert lives.offline() == []
 
 
+@both
 def test_of_stewards_that_find_it_at_the_same_time_one_tells() -> None:
     life = lives.begin("alpha", "m", 1)
 
@@ -116,6 +119,7 @@ def fates() -> list[tuple[str, bool]]:
     return [*Generation.objects.order_by("pk").values_list("fate", "offline")]
 
 
+@both
 def test_an_old_life_beside_a_new_one_is_not_missed() -> None:
     """For a master that hands over, and for one that began before this was recorded."""
     old, now = beside()
@@ -154,6 +158,7 @@ def test_only_lives_on_the_same_machine_go_on_beside_a_new_one() -> None:
     assert fates() == [("replaced", False), ("replaced", False), ("", False)]
 
 
+@both
 def test_of_two_lives_that_die_at_the_same_time_the_last_is_missed() -> None:
     ready = Barrier(2)
 
@@ -274,6 +279,7 @@ def test_who_may_forget_it_through_the_api(died: int, role: str, scope: str, sta
         assert caller.delete("nodes/alpha").json()["error"]["code"] == "unknown_node"
 
 
+@both
 def test_nodes_that_never_come_back_are_forgotten(
     died: int, settings_with: Callable[..., None]
 ) -> None:

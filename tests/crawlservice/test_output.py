@@ -102,7 +102,7 @@ def test_the_command_tells_what_it_did_beside_the_items(task: Task, manage: Mana
 
 
 @pytest.mark.usefixtures("buffered")
-@pytest.mark.parametrize("words", ["task list", "check", "task export 2 -o -"])
+@pytest.mark.parametrize("words", ["task list", "task export 2 -o -"])
 def test_a_reader_that_has_gone_is_no_error(task: Task, manage: Manage, words: str) -> None:
     assert task.pk == 2
     reader, writer = os.pipe()
@@ -116,7 +116,7 @@ def test_a_reader_that_has_gone_is_no_error(task: Task, manage: Manage, words: s
 
 @pytest.mark.usefixtures("buffered")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux")
-@pytest.mark.parametrize("words", ["task list", "check", "task export 2 -o -"])
+@pytest.mark.parametrize("words", ["task list", "task export 2 -o -"])
 def test_a_full_disk_is_one_sentence(task: Task, manage: Manage, words: str) -> None:
     with Path("/dev/full").open("w") as full:
         done = manage(*words.split(), capture_output=False, stdout=full, stderr=subprocess.PIPE)

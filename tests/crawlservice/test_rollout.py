@@ -370,9 +370,8 @@ def test_the_full_revision_is_gone_back_to_where_git_knows_it(
     assert watcher.fleet.told["alpha"][1].revision == known
 
 
-@pytest.mark.parametrize(
-    ("earlier", "now", "known"),
-    [
+def test_kinds_of_errors(task: Task, add_page: AddPage) -> None:
+    for earlier, now, known in (
         (error(), error("KeyError: 'other'"), True),
         (error(), error("KeyError: 'x'\nmore\n  lines"), True),
         (error(), error("ValueError: 'price'"), False),
@@ -383,19 +382,16 @@ def test_the_full_revision_is_gone_back_to_where_git_knows_it(
         ({"state": "error", "reason": "http_404"}, {"state": "error", "reason": "http_410"}, False),
         ({}, {"state": "error", "reason": "cancelled"}, True),
         ({"detail": "KeyError"}, error(), False),
-    ],
-)
-def test_kinds_of_errors(
-    task: Task, add_page: AddPage, earlier: dict[str, Any], now: dict[str, Any], known: bool
-) -> None:
-    add_page(task, b"before", version=OLD12, **earlier)
-    trial = CanaryTrial(NEW12)
-    add_page(task, b"now", version=NEW12, **now)
-    finding = trial.check()
-    assert (finding is None) is known
-    if finding is not None:
-        assert finding.url == "http://shop.example/now"
-    assert trial.pages == 1
+    ):
+        Page.objects.all().delete()
+        add_page(task, b"before", version=OLD12, **earlier)
+        trial = CanaryTrial(NEW12)
+        add_page(task, b"now", version=NEW12, **now)
+        finding = trial.check()
+        assert (finding is None) is known
+        if finding is not None:
+            assert finding.url == "http://shop.example/now"
+        assert trial.pages == 1
 
 
 def test_another_spiders_error_is_of_another_kind(task: Task, add_page: AddPage) -> None:
@@ -658,9 +654,12 @@ def test_status_without_nodes(published: Frontier) -> None:
     assert command("--status").endswith("no node is running\n")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
+def test_bad_input_is_refused(
+    fleet: Fleet, tmp_path: Path, settings_with: Callable[..., None]
+) -> None:
+    clone = Repository.bare(tmp_path / "remote.git").clone(tmp_path / "clone")
+    settings_with(BASE_DIR=clone.path)
+    for arguments, words in (
         ([], "name the revision to roll out, or ask for --status"),
         ([NEW, "--status"], "does not take a revision"),
         ([NEW, "--pages", "3"], "--pages requires --canary"),
@@ -670,21 +669,11 @@ def test_status_without_nodes(published: Frontier) -> None:
         ([NEW, "--canary", "alhpa"], "did you mean 'alpha'?"),
         (["no-such-revision"], "no revision 'no-such-revision' in"),
         (["--", "--all"], "no revision '--all' in"),
-    ],
-)
-def test_bad_input_is_refused(
-    fleet: Fleet,
-    arguments: list[str],
-    words: str,
-    tmp_path: Path,
-    settings_with: Callable[..., None],
-) -> None:
-    clone = Repository.bare(tmp_path / "remote.git").clone(tmp_path / "clone")
-    settings_with(BASE_DIR=clone.path)
-    with pytest.raises(CommandError) as raised:
-        command(*arguments)
-    assert words in str(raised.value)
-    assert fleet.frontier.rollouts.current() is None
+    ):
+        with pytest.raises(CommandError) as raised:
+            command(*arguments)
+        assert words in str(raised.value)
+        assert fleet.frontier.rollouts.current() is None
 
 
 def test_ctrl_c_leaves_everything_as_it_stands(

@@ -66,9 +66,8 @@ def test_a_schedule_is_added_and_planned(operator: Client) -> None:
     assert verbs() == ["add schedule"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "field", "words"),
-    [
+def test_what_is_wrong_is_said_at_its_field(operator: Client) -> None:
+    for fields, field, words in (
         ({"cron": "0 6 * *"}, "cron", "has 4 fields"),
         ({"every": "5"}, "every", "not both"),
         ({"cron": "", "every": ""}, "cron", "give a cron expression"),
@@ -79,17 +78,13 @@ def test_a_schedule_is_added_and_planned(operator: Client) -> None:
         ({"arguments": '{"city": "Ulm", "pages": "many"}'}, "arguments", "a whole number"),
         ({"arguments": '{"city": "Ulm", "town": "Ulm"}'}, "arguments", "has no argument"),
         ({"priority": "101"}, "priority", "less than or equal to 100"),
-    ],
-)
-def test_what_is_wrong_is_said_at_its_field(
-    operator: Client, fields: dict[str, str], field: str, words: str
-) -> None:
-    answer = operator.post(f"{LIST}add/", {**FORM, **fields})
-    assert answer.context_data is not None
-    errors = answer.context_data["adminform"].form.errors
-    assert list(errors) == [field]
-    assert words in errors[field][0]
-    assert not Schedule.objects.exists()
+    ):
+        answer = operator.post(f"{LIST}add/", {**FORM, **fields})
+        assert answer.context_data is not None
+        errors = answer.context_data["adminform"].form.errors
+        assert list(errors) == [field]
+        assert words in errors[field][0]
+        assert not Schedule.objects.exists()
 
 
 def test_a_spider_that_no_node_has_is_warned_of(operator: Client) -> None:

@@ -148,19 +148,15 @@ def test_a_spider_may_be_described_instead_of_published(
     assert submit("shop", {"city": "Ulm"}, info=shop).spider == "shop"
 
 
-def test_wrong_arguments_leave_no_task(published: Frontier) -> None:
+def test_wrong_input_leaves_no_task(published: Frontier) -> None:
     for given in ({}, {"city": "Ulm", "x": 1}, {"city": 3}):
         with pytest.raises(ArgumentError):
             submit("shop", given)
-        assert not Task.objects.exists()
-        assert published.open_tasks() == []
-
-
-def test_a_priority_out_of_range_is_refused(published: Frontier) -> None:
     for priority in (-101, 101):
         with pytest.raises(ArgumentError, match=str(priority)):
             submit("shop", {"city": "Ulm"}, priority=priority)
-        assert not Task.objects.exists()
+    assert not Task.objects.exists()
+    assert published.open_tasks() == []
 
 
 def test_redis_away_before_a_task_is_recorded(dead_redis: None) -> None:
@@ -222,25 +218,17 @@ def test_cancel_reaches_database_and_frontier_from_any_active_state(published: F
         assert counts.state == Task.objects.get(pk=task).state == "cancelling"
 
 
-def test_ended_tasks_are_left_alone(published: Frontier) -> None:
+def test_tasks_that_end_have_ended_or_are_unknown_are_left_alone(published: Frontier) -> None:
+    task = submit("shop", {"city": "Ulm"}).pk
+    cancel(task)
+    for verb in (pause, resume):
+        with pytest.raises(WrongState, match="is cancelling"):
+            verb(task)
     for verb in (pause, resume, cancel):
         for state in ("finished", "cancelled"):
-            task = submit("shop", {"city": "Ulm"}).pk
             Task.objects.update(state=state)
             with pytest.raises(WrongState, match=f"task {task} is {state}"):
                 verb(task)
-            assert Task.objects.get(pk=task).state == state
-
-
-def test_a_task_being_cancelled_stays_so(published: Frontier) -> None:
-    for verb in (pause, resume):
-        task = submit("shop", {"city": "Ulm"}).pk
-        cancel(task)
-        with pytest.raises(WrongState, match="is cancelling"):
-            verb(task)
-
-
-def test_unknown_tasks_are_named(published: Frontier) -> None:
-    for verb in (pause, resume, cancel):
+            assert Task.objects.get().state == state
         with pytest.raises(UnknownTask, match="no task 99"):
             verb(99)
