@@ -17,6 +17,7 @@ from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import record as journal
 from crawlservice.alerts.condition import MAX_SUBJECTS, Alarm, ServiceView, Unknown, conditions
 from crawlservice.connections.contained import contained
+from crawlservice.connections.lookup import find as find_row
 from crawlservice.models import HOST, OPEN, SPIDER, Alert, Installation, Label
 from crawlservice.models.alert import SUBJECT
 
@@ -24,10 +25,6 @@ log = logging.getLogger(__name__)
 Found = dict[str, list[Alarm | Unknown]]
 SEEN_SPAN = timedelta(minutes=1)  # between two updates of when an open alert was last seen
 LONGEST_SILENCE = 30 * 24  # hours
-
-
-class UnknownAlert(CrawlframeError):
-    """There is no such alert."""
 
 
 class AlertResolved(CrawlframeError):
@@ -132,15 +129,12 @@ def _labels(findings: Iterable[Alarm]) -> dict[int, dict[str, str]]:
 
 
 def get(number: int) -> Alert:
-    """Raises UnknownAlert and django.db.Error."""
-    alert = Alert.objects.select_related("acknowledged_by").filter(pk=number).first()
-    if alert is None:
-        raise UnknownAlert(f"there is no alert {number}")
-    return alert
+    """Raises NotFound and django.db.Error."""
+    return find_row(Alert.objects.select_related("acknowledged_by"), "alert", number)
 
 
 def get_open(number: int) -> Alert:
-    """Raises UnknownAlert, AlertResolved and django.db.Error."""
+    """Raises NotFound, AlertResolved and django.db.Error."""
     alert = get(number)
     if alert.resolved_at is not None:
         raise AlertResolved(f"alert {number} is resolved")

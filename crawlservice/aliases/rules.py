@@ -15,13 +15,12 @@ from crawlframe.aliases.learn import EXAMPLES, LearnedRule, learn
 from crawlframe.aliases.rule import AliasRule as Rule
 from crawlframe.aliases.rule import origin_of
 from crawlframe.aliases.verify import PAIRS, AliasVerdict, verify
-from crawlframe.base.program import command
 from crawlframe.base.urls import host_of
-from crawlframe.errors import CrawlframeError
 from crawlframe.frontier.permits import Permits
 from crawlframe.identity.identity import Identity
 from crawlservice.aliases.fetching import DELAY, PoliteFetch, Where, ordered_for, samples
 from crawlservice.connections import clock
+from crawlservice.connections.lookup import find
 from crawlservice.models import AliasRule
 
 AT_ONCE = 16  # hosts whose rules are verified at a time
@@ -29,16 +28,9 @@ LOOK_SECONDS = 5.0  # seconds after which the orders of operators are read again
 State = AliasRule.State
 
 
-class UnknownRule(CrawlframeError):
-    """There is no rule with this number."""
-
-
 def get(number: int) -> AliasRule:
-    """Raises UnknownRule."""
-    row = AliasRule.objects.filter(pk=number).first()
-    if row is None:
-        raise UnknownRule(f"there is no rule {number}; list them: {command('alias list')}")
-    return row
+    """Raises NotFound."""
+    return find(AliasRule.objects.all(), "rule", number, listed="alias list")
 
 
 def rule_of(row: AliasRule) -> Rule:

@@ -31,20 +31,8 @@ from crawlservice.webhooks.deliveries import new_secret
 TARGET: TypeAdapter[Target] = TypeAdapter(AnyTarget)
 
 
-class UnknownExport(CrawlframeError):
-    """There is no export of that name."""
-
-
 class FromFile(CrawlframeError):
     """The export is defined in a file, and only changed there."""
-
-
-def find(name: str) -> Export:
-    """Raises UnknownExport."""
-    row = Export.objects.filter(name=name).first()
-    if row is None:
-        raise UnknownExport(f"there is no export {name!r}")
-    return row
 
 
 def add(definition: Definition, begin: str = "", **origin: Any) -> tuple[Export, str]:

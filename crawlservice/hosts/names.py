@@ -6,6 +6,7 @@ import re
 
 from crawlframe.base.urls import host_of, normalise
 from crawlframe.errors import BadRequest, CrawlframeError
+from crawlservice.connections.lookup import NotFound
 from crawlservice.models import HOST, Host
 
 _FOREIGN = re.compile(r"[\s/?#@\\\0]")
@@ -13,10 +14,6 @@ _FOREIGN = re.compile(r"[\s/?#@\\\0]")
 
 class BadHost(CrawlframeError):
     """This is no name of a host."""
-
-
-class UnknownHost(CrawlframeError):
-    """A host without fetches and without orders."""
 
 
 def check_name(given: str) -> str:
@@ -40,9 +37,11 @@ def check_name(given: str) -> str:
 
 
 def get_host(given: str) -> Host:
-    """The host of this name. Raises BadHost and UnknownHost."""
+    """The host of this name. Raises BadHost and NotFound."""
     name = check_name(given)
     host = Host.objects.select_related("ordered_by").filter(name=name).first()
     if host is None:
-        raise UnknownHost(f"nothing is known of the host {name}; it has not been fetched from yet")
+        raise NotFound(
+            "host", f"nothing is known of the host {name}; it has not been fetched from yet"
+        )
     return host

@@ -15,19 +15,15 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from crawlframe.base.program import command
-from crawlframe.errors import CrawlframeError
 from crawlservice.connections import database
 from crawlservice.connections.contained import contained
+from crawlservice.connections.lookup import NotFound
 from crawlservice.models import Event, Generation
 
 log = logging.getLogger(__name__)
 
 MAX_NODES = 200  # most offline nodes shown, the latest ones
 Fate = Generation.Fate
-
-
-class UnknownNode(CrawlframeError):
-    """No node of this name is offline."""
 
 
 def begin(
@@ -84,11 +80,12 @@ def offline() -> list[Generation]:
 
 
 def forget(node: str) -> None:
-    """Removes the offline node from the list. Raises UnknownNode and django.db.Error."""
+    """Removes the offline node from the list. Raises NotFound and django.db.Error."""
     if not _offline().filter(node=node).update(offline=False):
-        raise UnknownNode(
+        raise NotFound(
+            "node",
             f"no node {node!r} is offline; list them: {command('node list')}. A running node is "
-            "stopped, not forgotten"
+            "stopped, not forgotten",
         )
 
 

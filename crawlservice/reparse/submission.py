@@ -49,7 +49,7 @@ def submit(
     ``key``: None for the key that the spider declares, if it does. ``wait``: also pages that a
     running task has still to fetch. The others as in Reparse.
 
-    Raises ArgumentError if none of the pages is kept or two options conflict, UnknownTask,
+    Raises ArgumentError if none of the pages is kept or two options conflict, NotFound,
     SpiderDisabled, UnknownSpider, and FrontierError: RedisNotUpdated after it was recorded."""
     source = None if task is None else get_task(task)
     reparse = Reparse(

@@ -9,10 +9,11 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext
 
-from crawlframe.errors import ArgumentError, CrawlframeError, FieldError
+from crawlframe.errors import ArgumentError, FieldError
 from crawlframe.items.encode import clean_text
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.accounts.journal import record
+from crawlservice.connections.lookup import find
 from crawlservice.models import Schedule
 from crawlservice.scheduling import schedules
 from crawlservice.scheduling.timing import LEAST_EVERY, too_often
@@ -28,16 +29,9 @@ class BadSchedule(FieldError):
     """A field of a schedule is wrong. ``field`` says which."""
 
 
-class UnknownSchedule(CrawlframeError):
-    """There is no schedule with this number."""
-
-
 def get(pk: int) -> Schedule:
-    """Raises UnknownSchedule."""
-    row = Schedule.objects.filter(pk=pk).first()
-    if row is None:
-        raise UnknownSchedule(f"there is no schedule {pk}")
-    return row
+    """Raises NotFound."""
+    return find(Schedule.objects.all(), "schedule", pk)
 
 
 def create(given: Mapping[str, Any], who: dict[str, Any]) -> Schedule:
@@ -50,7 +44,7 @@ def create(given: Mapping[str, Any], who: dict[str, Any]) -> Schedule:
 
 def change(pk: int, given: Mapping[str, Any], who: dict[str, Any]) -> Schedule:
     """Changes these fields; the mask of a secret argument leaves it as it was. Raises
-    UnknownSchedule, and as ``create``."""
+    NotFound, and as ``create``."""
     row = get(pk)
     if given:
         _save(row, given, who, "change schedule")
@@ -58,7 +52,7 @@ def change(pk: int, given: Mapping[str, Any], who: dict[str, Any]) -> Schedule:
 
 
 def switch(pk: int, on: bool, who: dict[str, Any]) -> Schedule:
-    """Enables or disables a schedule. Raises UnknownSchedule and BadTiming."""
+    """Enables or disables a schedule. Raises NotFound and BadTiming."""
     row = get(pk)
     if row.enabled == on:
         return row
@@ -73,7 +67,7 @@ def switch(pk: int, on: bool, who: dict[str, Any]) -> Schedule:
 
 
 def delete(pk: int, who: dict[str, Any]) -> None:
-    """Deletes a schedule and its runs; their tasks stay. Raises UnknownSchedule."""
+    """Deletes a schedule and its runs; their tasks stay. Raises NotFound."""
     row = get(pk)
     row.delete()
     record("delete schedule", **who, schedule=row.name)

@@ -14,24 +14,21 @@ from django.db import DatabaseError, transaction
 from django.db.models import Max, Q
 from django.db.models.functions import Now
 
-from crawlframe.errors import ArgumentError, CrawlframeError
+from crawlframe.errors import ArgumentError
 from crawlservice.accounts.journal import record
 from crawlservice.connections.contained import contained
+from crawlservice.connections.lookup import NotFound, find
 from crawlservice.models import BulkRetry, ErrorGroup, Page, Task
 from crawlservice.tasks import spider_switch
 from crawlservice.tasks.results import error_groups
 from crawlservice.tasks.results.task_rows import all_before
 from crawlservice.tasks.retry import ENDED, retry
-from crawlservice.tasks.submit import UnknownTask, WrongState
+from crawlservice.tasks.submit import WrongState
 
 MAX_ERRORS = 200_000  # of one bulk retry
 MAX_TASKS = 10_000
 ROUND = 1.0  # seconds of one round of the steward
 MAX_SKIPPED = 50  # skipped tasks that are named
-
-
-class UnknownRetry(CrawlframeError):
-    """There is no bulk retry with this number."""
 
 
 class WantedErrors(NamedTuple):
@@ -113,7 +110,7 @@ def start(wanted: WantedErrors, who: dict[str, Any]) -> BulkRetry:
 
 
 def stop(pk: int, who: dict[str, Any]) -> BulkRetry:
-    """Ends a bulk retry: the tasks that are left are not retried. Raises UnknownRetry and
+    """Ends a bulk retry: the tasks that are left are not retried. Raises NotFound and
     WrongState."""
     row = get(pk)
     rows = BulkRetry.objects.filter(pk=pk, state=BulkRetry.State.RUNNING)
@@ -124,11 +121,8 @@ def stop(pk: int, who: dict[str, Any]) -> BulkRetry:
 
 
 def get(pk: int) -> BulkRetry:
-    """Raises UnknownRetry."""
-    row = BulkRetry.objects.select_related("user").filter(pk=pk).first()
-    if row is None:
-        raise UnknownRetry(f"there is no bulk retry {pk}")
-    return row
+    """Raises NotFound."""
+    return find(BulkRetry.objects.select_related("user"), "retry", pk)
 
 
 def work(still_here: Callable[[], None] = lambda: None, seconds: float = ROUND) -> None:
@@ -181,7 +175,7 @@ def _retry_next(row: BulkRetry) -> None:
     try:
         with transaction.atomic():
             retried = retry(task, only=chosen)
-    except (UnknownTask, WrongState, spider_switch.SpiderDisabled) as error:
+    except (NotFound, WrongState, spider_switch.SpiderDisabled) as error:
         row.skipped_tasks += 1
         if len(row.skipped) < MAX_SKIPPED:
             row.skipped.append([task, str(error)])

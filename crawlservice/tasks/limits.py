@@ -13,10 +13,11 @@ from crawlframe.frontier import Frontier
 from crawlframe.frontier.client.wording import error_text
 from crawlservice.accounts import journal
 from crawlservice.connections.frontier import frontier
+from crawlservice.connections.lookup import find
 from crawlservice.models import Task
 from crawlservice.tasks.overrides import check, may_be_rough
 from crawlservice.tasks.stored_limits import limits_of
-from crawlservice.tasks.submit import RedisNotUpdated, UnknownTask, WrongState, published
+from crawlservice.tasks.submit import RedisNotUpdated, WrongState, published
 
 AUTO: Literal["auto"] = "auto"
 MAX_DELAY = 86_400.0  # seconds
@@ -41,13 +42,11 @@ def change_limits(
     host, or "auto"; ``page_limit`` 0: none. Requests that the page limit has left out before stay
     left out. ``who``: the caller, for the journal.
 
-    Raises BadLimit, UnknownTask, WrongState, RedisNotUpdated after it was recorded, and as submit
+    Raises BadLimit, NotFound, WrongState, RedisNotUpdated after it was recorded, and as submit
     for settings that the user may not give a task."""
     given = _checked(delay, concurrency, page_limit)
     with transaction.atomic():
-        task = Task.objects.select_for_update().defer("seeds").filter(pk=task_id).first()
-        if task is None:
-            raise UnknownTask(f"there is no task {task_id}")
+        task = find(Task.objects.select_for_update().defer("seeds"), "task", task_id)
         if task.state not in (Task.State.RUNNING, Task.State.PAUSED):
             raise WrongState(
                 f"task {task_id} is {task.state}; only limits of tasks that are running or paused "

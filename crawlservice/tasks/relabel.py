@@ -8,20 +8,18 @@ from typing import Any
 from django.db import transaction
 
 from crawlservice.accounts import journal
+from crawlservice.connections.lookup import find
 from crawlservice.models import Label, Task
 from crawlservice.tasks.labels import check, of_task, write
-from crawlservice.tasks.submit import UnknownTask
 
 
 def change_labels(task_id: int, labels: Mapping[str, Any], who: Mapping[str, Any]) -> None:
     """Replaces the labels of a task, whatever its state. ``who``: the caller, for the journal.
-    Raises BadLabel and UnknownTask."""
+    Raises BadLabel and NotFound."""
     new = check(labels)
     with transaction.atomic():
         # Locked, so that two changes do not mix.
-        found = Task.objects.select_for_update().filter(pk=task_id).values_list("pk", flat=True)
-        if found.first() is None:
-            raise UnknownTask(f"there is no task {task_id}")
+        find(Task.objects.select_for_update().only("pk"), "task", task_id)
         before = of_task(task_id)
         if new == before:
             return

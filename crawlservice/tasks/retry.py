@@ -29,7 +29,7 @@ def retry(task_id: int, rids: Collection[UUID] | None = None, only: Q | None = N
     Within a second the leading steward sees that Redis does not know the task, and restores it
     there.
 
-    Raises UnknownTask, SpiderDisabled, WrongState if the task has not ended or none of it has
+    Raises NotFound, SpiderDisabled, WrongState if the task has not ended or none of it has
     failed, and FrontierError; then nothing was changed."""
     if (task := get_task(task_id)).state not in ENDED or task.unwritten is not None:
         raise _not_ended(task)

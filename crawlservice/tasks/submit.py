@@ -33,6 +33,7 @@ from crawlframe.spider.spider import SpiderInfo
 from crawlservice.accounts.roles import User
 from crawlservice.connections.frontier import frontier
 from crawlservice.connections.installation import OtherInstallation
+from crawlservice.connections.lookup import find
 from crawlservice.models import Schedule, Task, Watch
 from crawlservice.recipes import current as recipes
 from crawlservice.tasks import aliases, spider_switch
@@ -45,10 +46,6 @@ from crawlservice.tasks.stored_limits import LAYERED, limits_of, stored_limits
 
 BATCH = 200  # tasks recorded or opened at a time
 SWEEP = 2.0  # seconds for which a caller empties queues in Redis; a steward does the rest
-
-
-class UnknownTask(CrawlframeError):
-    """There is no task with this number."""
 
 
 class NothingPublished(UnknownSpider):
@@ -259,7 +256,7 @@ def open_in_frontier(task: Task) -> None:
 
 
 def pause(task_id: int) -> None:
-    """Stops fetching the task's requests. Raises UnknownTask, WrongState, FrontierError."""
+    """Stops fetching the task's requests. Raises NotFound, WrongState, FrontierError."""
     budgets.stop_clock(task_id)
     _change(task_id, "paused", (Task.State.RUNNING, Task.State.PAUSED), Task.State.PAUSED)
     _update_redis("is paused", f"task {task_id}", lambda: frontier().pause(task_id))
@@ -268,7 +265,7 @@ def pause(task_id: int) -> None:
 def resume(task_id: int) -> None:
     """Resumes a paused task; a running one tries its parked requests again.
 
-    Raises UnknownTask, WrongState, FrontierError."""
+    Raises NotFound, WrongState, FrontierError."""
     budgets.start_clock(task_id)
     _change(task_id, "resumed", (Task.State.PAUSED, Task.State.RUNNING), Task.State.RUNNING)
     _update_redis("is resumed", f"task {task_id}", lambda: frontier().resume(task_id))
@@ -276,7 +273,7 @@ def resume(task_id: int) -> None:
 
 def cancel(task_id: int, seconds: float = SWEEP) -> None:
     """Ends the task without fetching the rest. Waiting requests are removed from Redis for at most
-    ``seconds``, and by a steward afterwards. Raises UnknownTask, WrongState, FrontierError."""
+    ``seconds``, and by a steward afterwards. Raises NotFound, WrongState, FrontierError."""
     _change(task_id, "cancelled", Task.ACTIVE, Task.State.CANCELLING)
     _update_redis(
         "is being cancelled", f"task {task_id}", lambda: frontier().cancel(task_id, seconds)
@@ -284,11 +281,8 @@ def cancel(task_id: int, seconds: float = SWEEP) -> None:
 
 
 def get_task(task_id: int) -> Task:
-    """Raises UnknownTask."""
-    task = Task.objects.filter(pk=task_id).first()
-    if task is None:
-        raise UnknownTask(f"there is no task {task_id}; list them: {command('task list')}")
-    return task
+    """Raises NotFound."""
+    return find(Task.objects.all(), "task", task_id, listed="task list")
 
 
 def _change(task_id: int, verb: str, allowed: tuple[Task.State, ...], to: Task.State) -> None:

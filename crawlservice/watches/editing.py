@@ -11,10 +11,10 @@ from django.contrib.auth.models import User as Account
 from django.db import transaction
 from django.db.models import Q
 
-from crawlframe.base.program import command
-from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError, UnknownSpider
+from crawlframe.errors import ArgumentError, FrontierError, UnknownSpider
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.accounts.roles import User
+from crawlservice.connections.lookup import find
 from crawlservice.models import Task, Watch, WatchedHost, WatchedPage
 from crawlservice.tasks import overrides as task_settings
 from crawlservice.tasks import spider_switch, submit
@@ -25,10 +25,6 @@ from crawlservice.watches import clock
 from crawlservice.watches.clock import NOW
 
 LEAST_BUDGET, MOST_BUDGET = 0.01, 1e9  # requests per day
-
-
-class UnknownWatch(CrawlframeError):
-    """There is no watch with this number."""
 
 
 def begin(
@@ -76,15 +72,12 @@ def begin(
 
 
 def get(number: int) -> Watch:
-    """Raises UnknownWatch."""
-    watch = Watch.objects.filter(pk=number).first()
-    if watch is None:
-        raise UnknownWatch(f"there is no watch {number}; list them: {command('watch list')}")
-    return watch
+    """Raises NotFound."""
+    return find(Watch.objects.all(), "watch", number, listed="watch list")
 
 
 def pause(number: int) -> Watch:
-    """Makes no more rounds, and pauses those under way. Raises UnknownWatch, WrongState and
+    """Makes no more rounds, and pauses those under way. Raises NotFound, WrongState and
     RedisNotUpdated."""
     return _turn(number, "paused", (Watch.State.RUNNING,), Watch.State.PAUSED, submit.pause)
 
@@ -126,7 +119,7 @@ def _turn(
 
 def set_budget(number: int, **budgets: float | None) -> Watch:
     """``budget`` and ``host_budget``: requests per day; None: as the spider says. Raises
-    UnknownWatch and ArgumentError."""
+    NotFound and ArgumentError."""
     _check_budgets(*budgets.values())
     with suppress(UnknownSpider, FrontierError):  # that it is away changes nothing here
         _check_limited(submit.published(get(number).spider), *budgets.values())
@@ -145,7 +138,7 @@ def set_budget(number: int, **budgets: float | None) -> Watch:
 
 def visit_now(number: int, pages: Collection[int] = (), urls: Collection[str] = ()) -> int:
     """Makes pages due before all others, whatever the budget says; also pages that are gone or
-    failed. Without pages, ``start`` runs. Returns how many pages. Raises UnknownWatch and
+    failed. Without pages, ``start`` runs. Returns how many pages. Raises NotFound and
     WrongState."""
     watch = get(number)
     if watch.state == Watch.State.ENDED:

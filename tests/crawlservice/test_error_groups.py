@@ -14,6 +14,7 @@ from django.utils import timezone
 from crawlframe.frontier import Frontier
 from crawlframe.request.request import make_rid
 from crawlframe.run.outcome import Outcome, Verdict
+from crawlservice.connections.lookup import NotFound
 from crawlservice.ledger.error_causes import Cause, cause_of
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import ErrorGroup, Page, Task
@@ -160,7 +161,7 @@ def test_what_is_gone_is_no_longer_shown_and_its_group_pruned_later(fail: Fail) 
     fail(("http_404", ""))
     Page.objects.all().delete()
     assert error_groups.latest().groups == []
-    with pytest.raises(error_groups.UnknownGroup, match="all its errors were retried"):
+    with pytest.raises(NotFound, match="all its errors were retried"):
         error_groups.one(ErrorGroup.objects.get().pk)
     assert not pruning.old_groups()
     ErrorGroup.objects.update(created_at=timezone.now() - timedelta(days=31))

@@ -18,9 +18,10 @@ from crawlframe.frontier import Frontier
 from crawlframe.frontier.hosts import FOREVER, HostOrder, HostState
 from crawlservice.api.events import Stream
 from crawlservice.connections import clock
+from crawlservice.connections.lookup import NotFound
 from crawlservice.hosts import orders
 from crawlservice.hosts.chores import look_after
-from crawlservice.hosts.names import BadHost, UnknownHost, check_name, get_host
+from crawlservice.hosts.names import BadHost, check_name, get_host
 from crawlservice.hosts.orders import BadOrder, Terms
 from crawlservice.hosts.rules import HostCondition
 from crawlservice.hosts.states import HostNow, read
@@ -357,5 +358,5 @@ def test_what_is_no_host_is_refused_by_name(given: str) -> None:
 
 
 def test_a_host_that_is_not_known(service: Frontier) -> None:
-    with pytest.raises(UnknownHost, match=r"nothing\.example"):
+    with pytest.raises(NotFound, match=r"nothing\.example"):
         get_host("nothing.example")

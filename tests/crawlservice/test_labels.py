@@ -15,6 +15,7 @@ from django.test import Client
 from crawlframe.frontier import Frontier
 from crawlservice.accounts import tokens
 from crawlservice.api import events
+from crawlservice.connections.lookup import NotFound
 from crawlservice.models import Action, Event, Item, Label, Page, Run, Schedule, Task
 from crawlservice.scheduling.schedules import run_now
 from crawlservice.tasks import label_rows
@@ -22,7 +23,7 @@ from crawlservice.tasks.label_rows import Place, rows_of
 from crawlservice.tasks.labels import BadLabel, check, of_task, parse_all, write
 from crawlservice.tasks.relabel import change_labels
 from crawlservice.tasks.removal import remove
-from crawlservice.tasks.submit import UnknownTask, submit
+from crawlservice.tasks.submit import submit
 from crawlservice.webhooks.deliveries import body
 from tests.crawlservice.web import cells, log_in_as, login, login_as, rows, texts
 
@@ -80,7 +81,7 @@ def test_a_change_replaces_them_and_is_recorded(ended_task: Task) -> None:
     assert latest.detail == {
         "command": True, "labels": {"topic": "law"}, "before": NEWS | {"topic": "tax"},
     }  # fmt: skip
-    with pytest.raises(UnknownTask):
+    with pytest.raises(NotFound):
         change_labels(999, NEWS, {})
 
 

@@ -15,11 +15,12 @@ from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError
 from crawlframe.frontier import Frontier
 from crawlservice.accounts.roles import give_role
+from crawlservice.connections.lookup import NotFound
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Action, Task
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks.limits import BadLimit, change_limits
-from crawlservice.tasks.submit import RedisNotUpdated, UnknownTask, WrongState, pause, submit
+from crawlservice.tasks.submit import RedisNotUpdated, WrongState, pause, submit
 from tests.crawlservice.conftest import redis_at
 
 both = pytest.mark.databases("sqlite", "postgres")
@@ -82,7 +83,7 @@ def test_impossible_limits_are_refused_by_name(task: Task) -> None:
 
 
 def test_limits_of_what_is_not_running_are_refused(task: Task) -> None:
-    with pytest.raises(UnknownTask):
+    with pytest.raises(NotFound):
         change_limits(4711, WHO, delay=1.0)
     pause(task.pk)
     change_limits(task.pk, WHO, delay=1.0)

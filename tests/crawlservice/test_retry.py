@@ -15,6 +15,7 @@ from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.request.request import make_rid, unpack_admissions
+from crawlservice.connections.lookup import NotFound
 from crawlservice.ledger import reconcile
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.recovery import renew
@@ -22,7 +23,7 @@ from crawlservice.models import Event, Finding, Item, Page, Profile, Task
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks import retry as retry_module
 from crawlservice.tasks.retry import retry
-from crawlservice.tasks.submit import UnknownTask, WrongState, submit
+from crawlservice.tasks.submit import WrongState, submit
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.graph import GraphCrawl
 
@@ -213,7 +214,7 @@ def test_what_cannot_be_retried(published: Frontier, ended_task: Task) -> None:
     running = submit("shop", {"city": "Ulm"})
     with pytest.raises(WrongState, match="is running and cannot be retried"):
         retry(running.pk)
-    with pytest.raises(UnknownTask):
+    with pytest.raises(NotFound):
         retry(4711)
     done = Page.objects.get(url__endswith="/a")
     with pytest.raises(WrongState, match="nothing to retry: none of the named"):

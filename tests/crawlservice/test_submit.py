@@ -12,10 +12,10 @@ from crawlframe.frontier import Frontier, TaskLimits
 from crawlframe.request.request import Request, root_admission, unpack_admissions
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.connections import frontier as service_redis
+from crawlservice.connections.lookup import NotFound
 from crawlservice.models import Task
 from crawlservice.tasks.stored_limits import limits_of
 from crawlservice.tasks.submit import (
-    UnknownTask,
     WrongState,
     cancel,
     open_in_frontier,
@@ -230,5 +230,5 @@ def test_tasks_that_end_have_ended_or_are_unknown_are_left_alone(published: Fron
             with pytest.raises(WrongState, match=f"task {task} is {state}"):
                 verb(task)
             assert Task.objects.get().state == state
-        with pytest.raises(UnknownTask, match="no task 99"):
+        with pytest.raises(NotFound, match="no task 99"):
             verb(99)

@@ -29,6 +29,7 @@ from crawlservice.admin.parts.lookups import with_facts
 from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.admin.parts.whole_page import whole_page
 from crawlservice.alerts import dashboard_summary
+from crawlservice.connections.lookup import NotFound
 from crawlservice.display import CODE_STATES, condition_badge, laid_out, marked
 from crawlservice.models import Generation, Task
 from crawlservice.monitoring import charts, lives, nodes, overview
@@ -171,7 +172,7 @@ class GenerationAdmin(ReadOnly):
         for name in sorted({*chosen.filter(offline=True).values_list("node", flat=True)}):
             try:
                 lives.forget(name)
-            except lives.UnknownNode as error:  # someone else was faster
+            except NotFound as error:  # someone else was faster
                 self.message_user(request, str(error), messages.WARNING)
                 continue
             record("forget node", **by(request), node=name)

@@ -25,6 +25,7 @@ from crawlservice.admin.parts.columns import moment_of
 from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.parts.live import STOP, part
 from crawlservice.admin.parts.whole_page import whole_page
+from crawlservice.connections.lookup import NotFound
 from crawlservice.models import SPIDER, BulkRetry, KeptPage
 from crawlservice.models.error import REASON
 from crawlservice.tasks import bulk_retry
@@ -101,7 +102,7 @@ def group_page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
     _check_view(request)
     try:
         group = error_groups.one(pk)
-    except error_groups.UnknownGroup as error:
+    except NotFound as error:
         messages.warning(request, str(error))
         return HttpResponseRedirect(reverse("admin:errors"))
     return whole_page(
@@ -181,7 +182,7 @@ def stop(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
         raise PermissionDenied
     try:
         bulk_retry.stop(pk, by(request))
-    except bulk_retry.UnknownRetry:
+    except NotFound:
         raise Http404 from None
     except CrawlframeError as error:
         messages.error(request, str(error))

@@ -15,12 +15,13 @@ from crawlframe.errors import ConfigError
 from crawlservice.alerts import channels, dashboard_summary, outbox, rule_fields, state
 from crawlservice.alerts.outbox import OUTBOX, send_again
 from crawlservice.alerts.rule_fields import BadRule
-from crawlservice.alerts.state import LONGEST_SILENCE, UnknownAlert
+from crawlservice.alerts.state import LONGEST_SILENCE
 from crawlservice.api.parts.auth import ApiRequest, Bearer
-from crawlservice.api.parts.errors import Operations, found, invalid
+from crawlservice.api.parts.errors import Operations, invalid
 from crawlservice.api.parts.paging import TEXT, After, Id, Limit, list_of, newest_first, page_of
 from crawlservice.api.parts.schemas import Named, NameOf, Output, StrictInput
 from crawlservice.connections import clock
+from crawlservice.connections.lookup import NotFound, find
 from crawlservice.models import OPEN, Alert, AlertMessage, AlertRule, AlertTarget, Severity, Webhook
 
 RULES = 1_000  # most rules, and targets, that are listed
@@ -217,10 +218,9 @@ def list_messages(request: HttpRequest, after: After = None, limit: Limit = 100)
 @router.post("/alert-messages/{message_id}/send-again", auth=SEND, response=MessageOut)
 def send_message_again(request: ApiRequest, message_id: Id) -> AlertMessage:
     """Sends it again as if it were new."""
-    rows = AlertMessage.objects.select_related("target", "rule").filter(pk=message_id)
-    row = rows.first()
-    if row is None:
-        raise UnknownAlert(f"there is no alert message {message_id}")
+    rows = AlertMessage.objects.select_related("target", "rule")
+    if (row := rows.filter(pk=message_id).first()) is None:
+        raise NotFound("alert", f"there is no alert message {message_id}")
     send_again(row)
     request.auth.record("send again alert message", target=row.target.name, message=row.pk)
     row.refresh_from_db()
@@ -246,13 +246,13 @@ def create_rule(request: ApiRequest, body: RuleIn) -> Status[AlertRule]:
 @router.put("/alert-rules/{rule_id}", auth=_may("change", "alertrule"), response=RuleOut)
 def change_rule(request: ApiRequest, rule_id: Id, body: RuleIn) -> AlertRule:
     """Replaces a rule: omitted fields get their default."""
-    return _save(request, found(AlertRule.objects, "rule", rule_id), body, "change_alertrule")
+    return _save(request, find(AlertRule.objects.all(), "rule", rule_id), body, "change_alertrule")
 
 
 @router.delete("/alert-rules/{rule_id}", auth=_may("delete", "alertrule"), response={204: None})
 def delete_rule(request: ApiRequest, rule_id: Id) -> Status[None]:
     """Deletes a rule. Messages that it made are sent anyway."""
-    row = found(AlertRule.objects, "rule", rule_id)
+    row = find(AlertRule.objects.all(), "rule", rule_id)
     row.delete()
     request.auth.record("delete_alertrule", name=row.name, id=rule_id)
     return Status(204, None)
@@ -287,7 +287,7 @@ def create_target(request: ApiRequest, body: TargetIn) -> Status[AlertTarget]:
 )
 def delete_target(request: ApiRequest, target_id: Id) -> Status[None]:
     """Deletes a target, with its messages."""
-    row = found(AlertTarget.objects, "target", target_id)
+    row = find(AlertTarget.objects.all(), "target", target_id)
     row.delete()
     request.auth.record("delete_alerttarget", name=row.name, id=target_id)
     return Status(204, None)
@@ -298,7 +298,7 @@ def delete_target(request: ApiRequest, target_id: Id) -> Status[None]:
 )
 def test_target(request: ApiRequest, target_id: Id) -> TestOut:
     """Sends a test message now, which may take half a minute."""
-    row = found(AlertTarget.objects, "target", target_id)
+    row = find(AlertTarget.objects.all(), "target", target_id)
     problem, reply = outbox.test(row)
     request.auth.record("test alert target", target=row.name, problem=problem)
     return TestOut(ok=not problem, problem=problem, reply=reply)

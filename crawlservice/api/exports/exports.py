@@ -11,11 +11,11 @@ from ninja import Path, Status
 from pydantic import Field
 
 from crawlservice.api.parts.auth import ApiRequest, Bearer
-from crawlservice.api.parts.errors import Operations, found
+from crawlservice.api.parts.errors import Operations
 from crawlservice.api.parts.paging import TEXT, After, Limit, oldest_first, page_of
 from crawlservice.api.parts.schemas import Output, StrictInput
+from crawlservice.connections.lookup import find
 from crawlservice.exports import changes
-from crawlservice.exports.addresses import BadExport
 from crawlservice.exports.definition import Definition
 from crawlservice.exports.source import left, state_of, with_newest
 from crawlservice.models import EXPORT_NAME, Export, ExportFile
@@ -160,8 +160,7 @@ def delete_export(request: ApiRequest, name: Name) -> Status[None]:
 
 
 def _found(name: str) -> Export:
-    row: Export = found(with_newest(Export.objects.all()), "export", name, "name")
-    return row
+    return find(with_newest(Export.objects.all()), "export", name, column="name")
 
 
 def _listed(rows: Sequence[Export]) -> list[dict[str, Any]]:

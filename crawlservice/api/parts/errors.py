@@ -23,19 +23,15 @@ from crawlframe.errors import (
     FrontierError,
     UnknownSpider,
 )
-from crawlservice.alerts.state import AlertResolved, UnknownAlert
+from crawlservice.alerts.state import AlertResolved
 from crawlservice.connections.installation import OtherInstallation
+from crawlservice.connections.lookup import NotFound
 from crawlservice.exports.changes import FromFile
-from crawlservice.hosts.names import BadHost, UnknownHost
-from crawlservice.monitoring.lives import UnknownNode
-from crawlservice.scheduling.editing import UnknownSchedule
-from crawlservice.tasks.bulk_retry import UnknownRetry
-from crawlservice.tasks.results.error_groups import UnknownGroup
+from crawlservice.hosts.names import BadHost
 from crawlservice.tasks.results.export import ExportError
 from crawlservice.tasks.results.item_filter import BadUsageFilter
 from crawlservice.tasks.spider_switch import SpiderDisabled
-from crawlservice.tasks.submit import RedisNotUpdated, UnknownTask, WrongState
-from crawlservice.watches.editing import UnknownWatch
+from crawlservice.tasks.submit import RedisNotUpdated, WrongState
 
 log = logging.getLogger(__name__)
 AWAY = "Redis does not answer; nothing was done, try again"
@@ -92,14 +88,6 @@ def invalid(field: str, error: object) -> ApiError:
     return ApiError(422, "invalid", str(error), field)
 
 
-def found(rows: Any, noun: str, name: int | str, column: str = "pk") -> Any:
-    """The row with this number, or another ``column``. Raises ApiError."""
-    row = rows.filter(**{column: name}).first()
-    if row is None:
-        raise ApiError(404, f"unknown_{noun.replace(' ', '_')}", f"there is no {noun} {name}")
-    return row
-
-
 def status_of(do: Callable[..., object], *args: Any, **more: Any) -> int:
     """Calls ``do``. Returns 200, or 202 if Redis is unreachable, and is updated later."""
     try:
@@ -134,15 +122,7 @@ def answer(status: int, code: str, message: str, field: str | None = None) -> Js
 KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (ArgumentError, 422, "argument", ""),
     (UnknownSpider, 422, "unknown_spider", ""),
-    (UnknownTask, 404, "unknown_task", ""),
-    (UnknownWatch, 404, "unknown_watch", ""),
-    (UnknownNode, 404, "unknown_node", ""),
-    (UnknownHost, 404, "unknown_host", ""),
-    (UnknownSchedule, 404, "unknown_schedule", ""),
-    (UnknownGroup, 404, "unknown_group", ""),
-    (UnknownRetry, 404, "unknown_retry", ""),
     (SpiderDisabled, 409, "spider_disabled", ""),
-    (UnknownAlert, 404, "unknown_alert", ""),
     (AlertResolved, 409, "wrong_state", ""),
     (BadHost, 422, "invalid", ""),
     (WrongState, 409, "wrong_state", ""),
@@ -174,6 +154,10 @@ def _known(request: HttpRequest, error: Exception) -> HttpResponse:
 
 def _ours(request: HttpRequest, error: ApiError) -> HttpResponse:
     return answer(error.status, error.code, str(error), error.field)
+
+
+def _missing(request: HttpRequest, error: NotFound) -> HttpResponse:
+    return answer(404, f"unknown_{error.noun}", str(error))
 
 
 def _field(request: HttpRequest, error: FieldError) -> HttpResponse:
@@ -218,6 +202,7 @@ def handle(api: NinjaAPI) -> None:
         *((kind, _known) for kind, *_ in KINDS),
         (ApiError, _ours),
         (FieldError, _field),
+        (NotFound, _missing),
         (ValidationError, _invalid),
         (HttpError, _http),
         (Throttled, _throttled),

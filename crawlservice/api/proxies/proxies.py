@@ -13,9 +13,10 @@ from ninja import Query, Status
 from pydantic import BeforeValidator, Field
 
 from crawlservice.api.parts.auth import ApiRequest, Bearer
-from crawlservice.api.parts.errors import ApiError, Operations, found, invalid
+from crawlservice.api.parts.errors import ApiError, Operations, invalid
 from crawlservice.api.parts.paging import TEXT, After, Limit, oldest_first, page_of
 from crawlservice.api.parts.schemas import Output, StrictInput
+from crawlservice.connections.lookup import find
 from crawlservice.models import Proxy, ProxySource
 from crawlservice.proxies.entry import BadProxy, check_fields, read_entry, store
 from crawlservice.proxies.runs import begin
@@ -188,8 +189,7 @@ def delete_proxy(request: ApiRequest, number: int) -> Status[None]:
 
 
 def _found(number: int) -> Proxy:
-    row: Proxy = found(Proxy.objects, "proxy", number)
-    return row
+    return find(Proxy.objects.all(), "proxy", number)
 
 
 def _with_problems(rows: Sequence[Proxy]) -> Sequence[Proxy]:
@@ -264,5 +264,4 @@ def delete_proxy_list(request: ApiRequest, number: int) -> Status[None]:
 
 
 def _found_list(number: int) -> ProxySource:
-    row: ProxySource = found(ProxySource.objects, "proxy list", number)
-    return row
+    return find(ProxySource.objects.all(), "proxy list", number)

@@ -35,6 +35,7 @@ from crawlservice.api.parts.schemas import (
     TaskOut,
     TasksOut,
 )  # fmt: skip
+from crawlservice.connections.lookup import find
 from crawlservice.models import SPIDER, Task, Trap
 from crawlservice.tasks import bulk_submit, labels, limits, stored_limits, submit
 from crawlservice.tasks.arguments.spider_arguments import shortened
@@ -191,11 +192,8 @@ def serialized(tasks: Sequence[Task]) -> list[TaskOut]:
 
 
 def load_task(task_id: int) -> Task:
-    """Raises UnknownTask."""
-    task = Task.objects.defer("seeds").select_related("user").filter(pk=task_id).first()
-    if task is None:
-        raise submit.UnknownTask(f"there is no task {task_id}")
-    return task
+    """Raises NotFound."""
+    return find(Task.objects.defer("seeds").select_related("user"), "task", task_id)
 
 
 def _show(task_id: int) -> TaskOut:
@@ -229,7 +227,7 @@ def _submit(
 
 
 def steered(request: ApiRequest, task_id: int) -> tuple[Caller, Task]:
-    """The task, if the caller may control it. Raises UnknownTask and NotAllowed."""
+    """The task, if the caller may control it. Raises NotFound and NotAllowed."""
     caller = request.auth
     task = load_task(task_id)
     if not caller.may_steer(task):

@@ -231,7 +231,7 @@ def list_watched_items(
 
 
 def _steered(request: ApiRequest, number: int) -> Caller:
-    """The caller, if they may control the watch. Raises UnknownWatch and NotAllowed."""
+    """The caller, if they may control the watch. Raises NotFound and NotAllowed."""
     caller = request.auth
     watch = editing.get(number)
     own = watch.user_id == caller.user.pk

@@ -127,7 +127,7 @@ def print_log(task: int, level: str, write: Write, after: int | None = None) -> 
 
 def follow_log(task: int, level: str, write: Write) -> Task:
     """Writes lines until the task has ended, and returns it. While the database is unreachable, it
-    waits. Raises UnknownTask."""
+    waits. Raises NotFound."""
     after: int | None = None
     ended = 0.0
     while True:

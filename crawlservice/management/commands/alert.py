@@ -16,6 +16,7 @@ from crawlservice.cli.noun import Noun
 from crawlservice.cli.secret_input import read_secret
 from crawlservice.cli.terminal import plain
 from crawlservice.connections import clock
+from crawlservice.connections.lookup import find
 from crawlservice.models import OPEN, Alert, AlertRule, AlertTarget, Severity, Webhook
 
 MAX_ALERTS = 200  # alerts
@@ -78,9 +79,7 @@ class MakeTarget(ServiceCommand):
             kind, address = kinds.SERVICE, read_secret("URL: ")
         else:
             kind, address = kinds.WEBHOOK, ""
-            webhook = Webhook.objects.filter(name=options["webhook"]).first()
-            if webhook is None:
-                raise CommandError(f"there is no webhook {options['webhook']}")
+            webhook = find(Webhook.objects.all(), "webhook", options["webhook"], column="name")
         target = channels.new_target(options["name"], kind, address, webhook)
         record("add_alerttarget", name=target.name, id=target.pk, **WHO)
         told = f"{target.name}: {target.shown}; to test it: {command(f'alert test {target.name}')}"
@@ -95,9 +94,7 @@ class TestTarget(ServiceCommand):
         # Imported here: nothing else in the command sends.
         from crawlservice.alerts.outbox import test
 
-        target = AlertTarget.objects.filter(name=options["name"]).first()
-        if target is None:
-            raise CommandError(f"there is no target {options['name']}")
+        target = find(AlertTarget.objects.all(), "target", options["name"], column="name")
         problem, reply = test(target)
         record("test alert target", target=target.name, problem=problem, **WHO)
         if problem:

@@ -16,8 +16,8 @@ from crawlservice.cli.listing import Listing
 from crawlservice.cli.named_spider import NamedSpiders
 from crawlservice.cli.noun import Noun
 from crawlservice.config import effective
+from crawlservice.connections.lookup import find
 from crawlservice.models import Task
-from crawlservice.tasks.submit import UnknownTask
 
 SETTINGS = Listing[effective.Effective](
     "settings",
@@ -59,9 +59,7 @@ class ShowConfig(ServiceCommand):
 
     def _found(self, spider: str | None, task_id: int | None) -> list[effective.Effective]:
         if task_id is not None:
-            task = Task.objects.filter(pk=task_id).defer("seeds").first()
-            if task is None:
-                raise UnknownTask(f"there is no task {task_id}")
+            task = find(Task.objects.defer("seeds"), "task", task_id)
             try:
                 return effective.of_task(task, self._info(task.spider))
             except UnknownSpider as error:

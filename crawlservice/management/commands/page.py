@@ -8,21 +8,17 @@ from typing import Any
 from uuid import UUID
 
 from crawlframe.base.program import command
-from crawlframe.errors import CrawlframeError
 from crawlframe.warc import FORMATS
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import ServiceCommand, add_json
 from crawlservice.cli.noun import Noun
 from crawlservice.cli.terminal import plain
+from crawlservice.connections.lookup import NotFound
 from crawlservice.models import KeptPage, Task
 from crawlservice.pages.export import NAMES, PagesExport, suffix_of, write
 from crawlservice.pages.page_viewer import ShownPage
 from crawlservice.tasks.results.export import STDOUT, ExportError, place_of
 from crawlservice.tasks.submit import get_task
-
-
-class UnknownPage(CrawlframeError):
-    """No such page is kept."""
 
 
 class ShowPage(ServiceCommand):
@@ -108,15 +104,16 @@ class Command(Noun):
 
 
 def _find(page: str) -> KeptPage:
-    """Raises UnknownPage."""
+    """Raises NotFound."""
     rows = KeptPage.objects.select_related("body").defer("body__data").order_by("-pk")
     try:
         rows = rows.filter(rid=UUID(page))
     except ValueError:
         rows = rows.filter(url=page)
     if (row := rows.first()) is None:
-        raise UnknownPage(
+        raise NotFound(
+            "page",
             f"no page of {page} is kept; {command('task show ID')} shows a task, and the setting "
-            "keep says which pages are kept"
+            "keep says which pages are kept",
         )
     return row

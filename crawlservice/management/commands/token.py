@@ -14,6 +14,7 @@ from crawlservice.accounts import journal, setup_link, tokens
 from crawlservice.cli.command import JsonCommand, ServiceCommand
 from crawlservice.cli.listing import Listing, attributes
 from crawlservice.cli.noun import Noun
+from crawlservice.connections.lookup import find
 from crawlservice.management.commands.up import bound
 from crawlservice.models import Token
 
@@ -77,11 +78,7 @@ class RevokeToken(ServiceCommand):
         parser.add_argument("id", type=int, help="its number in the list")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        token = Token.objects.filter(pk=options["id"]).first()
-        if token is None:
-            raise CommandError(
-                f"there is no token {options['id']}; list them: {command('token list')}"
-            )
+        token = find(Token.objects.all(), "token", options["id"], listed="token list")
         if tokens.revoke(Token.objects.filter(pk=token.pk)):
             journal.record("revoke token", token=token, command=True, name=token.name)
         self.done(f"token {token.pk} was revoked", None)

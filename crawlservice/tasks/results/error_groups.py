@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 
-from crawlframe.errors import CrawlframeError
+from crawlservice.connections.lookup import NotFound
 from crawlservice.models import ErrorGroup, Page
 from crawlservice.tasks.results.task_rows import all_before
 
@@ -21,10 +21,6 @@ PAGE_GROUPS = 50  # groups
 REASONS = 100  # reasons offered
 FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)$', re.M)
 LIBRARIES = re.compile(r"/(?:site|dist)-packages/|/lib/python3[^/]*/")
-
-
-class UnknownGroup(CrawlframeError):
-    """There is no group of errors with this number."""
 
 
 class ErrorText(NamedTuple):
@@ -113,11 +109,13 @@ def latest(
 
 
 def one(group: int) -> GroupNow:
-    """One group with errors. Raises UnknownGroup."""
+    """One group with errors. Raises NotFound."""
     numbers = _of_group(group).values_list("pk", flat=True)[:1]
     found = _read({group: numbers[0]}, Q(), COUNTED_OF_ONE) if numbers else []
     if not found:
-        raise UnknownGroup(f"there is no group {group} of errors, or all its errors were retried")
+        raise NotFound(
+            "group", f"there is no group {group} of errors, or all its errors were retried"
+        )
     return found[0]
 
 
