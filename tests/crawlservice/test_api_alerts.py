@@ -17,8 +17,8 @@ from crawlframe.frontier import Frontier
 from crawlservice.accounts.roles import ROLES
 from crawlservice.alerts import state
 from crawlservice.alerts.condition import Alarm
-from crawlservice.cli.store.reseal import reseal_all
 from crawlservice.connections import clock
+from crawlservice.management.commands.store import reseal_all
 from crawlservice.models import (
     Action,
     Alert,

@@ -19,7 +19,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from crawlframe.frontier import Frontier
-from crawlservice.cli.spiders.record import PLUGIN
+from crawlservice.management.commands.spider import PLUGIN
 from crawlservice.management.commands.startspider import NewSpiderError, write_spider
 from crawlservice.models import Item, Page, Task
 from crawlservice.tasks.submit import pause, submit
@@ -326,7 +326,7 @@ def test_startspider_records_if_it_is_asked_to(
     (tmp_path / "tests" / "test_books.py").write_text("kept")
     monkeypatch.syspath_prepend(tmp_path)
     settings_with(CRAWLFRAME=replace(settings.CRAWLFRAME, spiders=package.name))
-    monkeypatch.setattr("crawlservice.cli.spiders.record.PageRecorder.pause", 0.0)
+    monkeypatch.setattr("crawlservice.management.commands.spider.PageRecorder.pause", 0.0)
     said = run("startspider", "books", demo.url, "--record")
     assert f"to {tmp_path}/tests/recorded/books" in said
     assert (tmp_path / "tests/recorded/books/start.page.json").exists()

@@ -22,9 +22,9 @@ from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.proxies import ProxyUse
 from crawlframe.proxies.place import pair_of
-from crawlservice.cli.store.reseal import reseal_all
 from crawlservice.connections import clock
 from crawlservice.ledger.store import DjangoLedger
+from crawlservice.management.commands.store import reseal_all
 from crawlservice.models import Action, Proxy, ProxySource
 from crawlservice.proxies import check, sources
 from crawlservice.proxies.chores import ProxyChores

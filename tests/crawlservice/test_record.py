@@ -16,8 +16,8 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
-from crawlservice.cli.spiders import record as command
-from crawlservice.cli.spiders.record import PLUGIN
+from crawlservice.management.commands import spider as command
+from crawlservice.management.commands.spider import PLUGIN
 from tests.recorded.site import SETTINGS, TOKEN, Site, running
 
 SPIDERS = """

@@ -12,7 +12,7 @@ import pytest
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
 from crawlframe.node.code import Code
-from crawlservice.cli.resolver_check import check_resolver
+from crawlservice.management.commands.runcrawler import check_resolver
 from crawlservice.services import DjangoServices
 
 RESOLVERS = [

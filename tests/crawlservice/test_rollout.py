@@ -18,8 +18,8 @@ from rich.console import Console
 from crawlframe.errors import ArgumentError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.cluster.rollouts import Rollout
-from crawlservice.cli.nodes import rollout as command_module
-from crawlservice.cli.nodes.rollout import NodesView
+from crawlservice.management.commands import node as command_module
+from crawlservice.management.commands.node import NodesView
 from crawlservice.models import Page, Task
 from crawlservice.rollouts import canary, rollout
 from crawlservice.rollouts.canary import CanaryTrial, exception_of

@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from crawlframe.frontier import Frontier
 from crawlframe.run.ledger import LogLine as Line
-from crawlservice.cli.tasks import show as terminal
 from crawlservice.ledger.store import DjangoLedger
+from crawlservice.management.commands import task as terminal
 from crawlservice.models import LogLine, Page, Task, TaskLog
 from crawlservice.tasks.progress import log
 from crawlservice.tasks.removal import remove

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.core.management.commands import check
 
 from crawlservice.cli.command import ServiceCommand
-from crawlservice.cli.spiders.check import SpiderCheck
+from crawlservice.cli.spider_check import SpiderCheck
 
 
 class Command(ServiceCommand, check.Command):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import socket
 from contextlib import suppress
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from typing import Any
 
 from django.apps import apps
@@ -19,9 +21,6 @@ from crawlframe.node.master.master import Master
 from crawlframe.node.master.supervisor_link import SupervisorLink, release_output
 from crawlframe.node.supervisor_messages import from_master
 from crawlservice.cli.command import ServiceCommand
-from crawlservice.cli.resolver_check import check_resolver
-
-# Also for masters: a version in which the supervisor cannot be imported must be refused.
 from crawlservice.cli.supervise import add_arguments, code_of, supervise
 from crawlservice.connections import other_databases
 from crawlservice.connections.checks import check_redis
@@ -82,3 +81,43 @@ class Command(ServiceCommand):
         if options["log_fd"] is not None:
             release_output(options["log_fd"])
         return Master(settings, services, once=options["once"], link=link).run()
+
+
+def check_resolver(settings: Settings) -> None:
+    """Raises ConfigError if it cannot be imported. That is tried in a fork, because this process
+    must not import the code of spiders."""
+    if not settings.resolver:
+        return
+    context = multiprocessing.get_context("fork")
+    near, far = context.Pipe(duplex=False)
+    process = context.Process(target=_try, args=(settings.resolver, far))
+    process.start()
+    far.close()
+    try:
+        if near.poll(settings.load_timeout):
+            problem = near.recv()
+        else:
+            problem = f"its import takes more than {settings.load_timeout:g} s"
+    except EOFError:
+        problem = "the process that imports it died"
+    finally:
+        process.kill()
+        process.join()
+        near.close()
+    if problem:
+        name = f"CRAWLFRAME_RESOLVER={settings.resolver!r}"
+        raise ConfigError(
+            f"{problem if problem.startswith(name) else f'{name}: {problem}'}; correct the module, "
+            "name another function as module:function, or leave the setting out"
+        )
+
+
+def _try(resolver: str, line: Connection) -> None:
+    from crawlframe.fetch.names.resolver import load_hook  # few nodes have one
+
+    try:
+        load_hook(resolver)
+    except ConfigError as error:
+        line.send(str(error))
+    else:
+        line.send("")

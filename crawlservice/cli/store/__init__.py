@@ -1,1 +1,0 @@
-"""Verbs of the store: installation, audit, secrets, files, unreadable rows, the page cache."""

@@ -1,1 +1,0 @@
-"""Verbs of tasks: show, change limits, retry, reparse, export, prune."""
