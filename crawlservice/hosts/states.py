@@ -17,6 +17,14 @@ from crawlservice.connections.frontier import frontier
 from crawlservice.hosts.rules import HostCondition, rule_of
 from crawlservice.models import Host
 
+# What is described under its own name.
+OF_HOST = (
+    "id", "name", "first_at", "last_at", "pages", "errors", "bytes", "statuses", "latency_ms",
+    "last_status", "last_reason", "held_since", "delay", "concurrency", "paused", "order_until",
+    "note", "ordered_at",
+)  # fmt: skip
+OF_STATE = ("queued", "in_flight", "blocks", "address", "robots_delay")
+OF_NOW = ("until", "live", "gap", "robots_until", "robots_wait")
 LONG_WAIT = 3600.0  # seconds of rest from which a host counts as held
 SHORT_WAIT = 1.0  # seconds below which a host that waits for its delay counts as crawling
 LAST = datetime.max.replace(tzinfo=UTC).timestamp() - 86_400  # seconds since the epoch
@@ -107,43 +115,18 @@ def described(now: HostNow) -> dict[str, Any]:
     """Everything about the host, for programs."""
     host, state = now.host, now.state
     return {
-        "id": host.pk,
-        "name": host.name,
+        **{name: getattr(host, name) for name in OF_HOST},
+        **{name: getattr(state, name) for name in OF_STATE},
+        **{name: getattr(now, name) for name in OF_NOW},
         "condition": now.condition.value,
         "why": state.why or host.held_why,
-        "until": now.until,
-        "live": now.live,
-        "queued": state.queued,
-        "in_flight": state.in_flight,
         "rate": round(now.rate, 3),
         "allowed": None if now.allowed is None else round(now.allowed, 3),
-        "gap": now.gap,
         "adaptive": state.gap is not None,
         "concurrency_in_force": state.concurrency,
-        "blocks": state.blocks,
         "block_window": state.pages,
-        "address": state.address,
-        "robots_until": now.robots_until,
-        "robots_wait": now.robots_wait,
-        "robots_delay": state.robots_delay,
-        "first_at": host.first_at,
-        "last_at": host.last_at,
-        "pages": host.pages,
-        "errors": host.errors,
-        "bytes": host.bytes,
-        "statuses": host.statuses,
-        "latency_ms": host.latency_ms,
-        "last_status": host.last_status,
-        "last_reason": host.last_reason,
-        "held_since": host.held_since,
-        "delay": host.delay,
-        "concurrency": host.concurrency,
         "rules": host.gates,
-        "paused": host.paused,
-        "order_until": host.order_until,
-        "note": host.note,
         "ordered_by": host.ordered_by.get_username() if host.ordered_by else None,
-        "ordered_at": host.ordered_at,
     }
 
 

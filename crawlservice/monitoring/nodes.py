@@ -26,6 +26,10 @@ from crawlservice.monitoring import lives
 
 OFFLINE, LEAVING, LOADING = "offline", "leaving", "loading"
 ABNORMAL, BUSY, IDLE = "abnormal", "busy", "idle"
+NO_HEALTH = NodeHealth()
+OF_CODE = (
+    "version", "candidate", "problem", "seconds", "reloads", "follows", "pulled", "pull_problem",
+)  # fmt: skip
 LATE_BEATS = 2.5  # heartbeat intervals after which a node is late
 DEATHS = 3  # of workers, from which on a node is abnormal
 ROLLOUT = timedelta(minutes=15)  # after which versions should no longer differ
@@ -49,18 +53,18 @@ class Node:
     generation: int
     machine: str
     pid: int
-    workers: int
     state: str
-    version: str
-    candidate: str
-    problem: str
     since: datetime | None
-    seconds: float  # duration of the last reload, from the last write on; 0 before the first
-    reloads: int
-    follows: str
-    pulled: str
-    pull_problem: str
-    health: NodeHealth
+    workers: int = 0
+    version: str = ""
+    candidate: str = ""
+    problem: str = ""
+    seconds: float = 0.0  # duration of the last reload, from the last write on; 0 before the first
+    reloads: int = 0
+    follows: str = ""
+    pulled: str = ""
+    pull_problem: str = ""
+    health: NodeHealth = NO_HEALTH
     skew: bool = False
     holds: int = 0
     apart: bool = False
@@ -227,21 +231,8 @@ def _node(info: NodeInfo) -> Node:
     code = info.code
     state = OFFLINE if info.lease_left <= 0 else LEAVING if info.leaving else code.state
     return Node(
-        node=info.node,
-        generation=info.generation,
-        machine=info.machine,
-        pid=info.pid,
-        workers=info.workers,
-        state=state,
-        version=code.version,
-        candidate=code.candidate,
-        problem=code.problem,
-        since=_since(info),
-        seconds=code.seconds,
-        reloads=code.reloads,
-        follows=code.follows,
-        pulled=code.pulled,
-        pull_problem=code.pull_problem,
+        *(info.node, info.generation, info.machine, info.pid, state, _since(info), info.workers),
+        **{name: getattr(code, name) for name in OF_CODE},
         late=_late(info),
         left=info.lease_left if _late(info) else 0.0,
         health=info.health,
@@ -249,25 +240,8 @@ def _node(info: NodeInfo) -> Node:
 
 
 def _gone(life: Generation) -> Node:
-    return Node(
-        node=life.node,
-        generation=life.pk,
-        machine=life.machine,
-        pid=life.pid,
-        workers=0,
-        state=OFFLINE,
-        version="",
-        candidate="",
-        problem="",
-        since=life.ended_at,
-        seconds=0.0,
-        reloads=0,
-        follows="",
-        pulled="",
-        pull_problem="",
-        health=NodeHealth(),
-        given_back=life.given_back,
-    )
+    place = (life.node, life.pk, life.machine, life.pid)
+    return Node(*place, OFFLINE, life.ended_at, given_back=life.given_back)
 
 
 def _since(info: NodeInfo) -> datetime | None:

@@ -55,22 +55,12 @@ class ScheduleIn(StrictInput):
     enabled: bool = True
 
 
-class SchedulePatch(StrictInput):
+class SchedulePatch(ScheduleIn):
     """The fields that change; the others stay. `arguments` replace all arguments; a secret is kept
     by giving its mask, `********`."""
 
     name: Name = ""
     spider: SpiderName = ""
-    arguments: dict[str, Any] = {}
-    priority: Priority = 0
-    settings: dict[str, Any] = {}
-    labels: Labels = {}
-    cron: Cron = Field("", description=CRON)
-    every: Every | None = None
-    timezone: Zone = ""
-    overlap: Overlap = "skip"
-    missed: Missed = "once"
-    enabled: bool = True
 
 
 class ScheduleOut(Output):
