@@ -16,7 +16,7 @@ from crawlservice.alerts import channels, dashboard_summary, outbox, rule_fields
 from crawlservice.alerts.outbox import OUTBOX, send_again
 from crawlservice.alerts.rule_fields import BadRule
 from crawlservice.alerts.state import LONGEST_SILENCE
-from crawlservice.api.parts.auth import ApiRequest, Bearer
+from crawlservice.api.parts.auth import ApiRequest, Bearer, rights_on
 from crawlservice.api.parts.errors import Operations, invalid
 from crawlservice.api.parts.paging import TEXT, After, Id, Limit, list_of, newest_first, page_of
 from crawlservice.api.parts.schemas import Named, NameOf, Output, StrictInput
@@ -39,7 +39,8 @@ router = Operations(tags=["alerts"])
 READ = Bearer("read", "view_alert")
 HANDLE = Bearer("operate", "handle_alert")
 MESSAGES = Bearer("read", "view_alertmessage")
-SEND = Bearer("operate", "change_alertrule")
+VIEW_RULE, ADD_RULE, CHANGE_RULE, DELETE_RULE = rights_on("alertrule")
+VIEW_TARGET, ADD_TARGET, CHANGE_TARGET, DELETE_TARGET = rights_on("alerttarget")
 
 
 class AlertOut(Output):
@@ -215,7 +216,7 @@ def list_messages(request: HttpRequest, after: After = None, limit: Limit = 100)
     return newest_first("messages", rows, after, limit)
 
 
-@router.post("/alert-messages/{message_id}/send-again", auth=SEND, response=MessageOut)
+@router.post("/alert-messages/{message_id}/send-again", auth=CHANGE_RULE, response=MessageOut)
 def send_message_again(request: ApiRequest, message_id: Id) -> AlertMessage:
     """Sends it again as if it were new."""
     rows = AlertMessage.objects.select_related("target", "rule")
@@ -227,29 +228,25 @@ def send_message_again(request: ApiRequest, message_id: Id) -> AlertMessage:
     return row
 
 
-def _may(verb: str, model: str) -> Bearer:
-    return Bearer("read" if verb == "view" else "operate", f"{verb}_{model}")
-
-
-@router.get("/alert-rules", auth=_may("view", "alertrule"), response=list_of("rules", RuleOut))
+@router.get("/alert-rules", auth=VIEW_RULE, response=list_of("rules", RuleOut))
 def list_rules(request: ApiRequest) -> dict[str, Any]:
     """All rules, by name."""
     return {"rules": AlertRule.objects.prefetch_related("targets")[:RULES]}
 
 
-@router.post("/alert-rules", auth=_may("add", "alertrule"), response={201: RuleOut})
+@router.post("/alert-rules", auth=ADD_RULE, response={201: RuleOut})
 def create_rule(request: ApiRequest, body: RuleIn) -> Status[AlertRule]:
     """Creates a rule."""
     return Status(201, _save(request, AlertRule(), body, "add_alertrule"))
 
 
-@router.put("/alert-rules/{rule_id}", auth=_may("change", "alertrule"), response=RuleOut)
+@router.put("/alert-rules/{rule_id}", auth=CHANGE_RULE, response=RuleOut)
 def change_rule(request: ApiRequest, rule_id: Id, body: RuleIn) -> AlertRule:
     """Replaces a rule: omitted fields get their default."""
     return _save(request, find(AlertRule.objects.all(), "rule", rule_id), body, "change_alertrule")
 
 
-@router.delete("/alert-rules/{rule_id}", auth=_may("delete", "alertrule"), response={204: None})
+@router.delete("/alert-rules/{rule_id}", auth=DELETE_RULE, response={204: None})
 def delete_rule(request: ApiRequest, rule_id: Id) -> Status[None]:
     """Deletes a rule. Messages that it made are sent anyway."""
     row = find(AlertRule.objects.all(), "rule", rule_id)
@@ -258,15 +255,13 @@ def delete_rule(request: ApiRequest, rule_id: Id) -> Status[None]:
     return Status(204, None)
 
 
-@router.get(
-    "/alert-targets", auth=_may("view", "alerttarget"), response=list_of("targets", TargetOut)
-)
+@router.get("/alert-targets", auth=VIEW_TARGET, response=list_of("targets", TargetOut))
 def list_targets(request: ApiRequest) -> dict[str, Any]:
     """All targets, by name; their addresses are masked."""
     return {"targets": AlertTarget.objects.select_related("webhook")[:RULES]}
 
 
-@router.post("/alert-targets", auth=_may("add", "alerttarget"), response={201: TargetOut})
+@router.post("/alert-targets", auth=ADD_TARGET, response={201: TargetOut})
 def create_target(request: ApiRequest, body: TargetIn) -> Status[AlertTarget]:
     """Creates a target. Its address is stored encrypted and never returned."""
     webhook = None
@@ -282,9 +277,7 @@ def create_target(request: ApiRequest, body: TargetIn) -> Status[AlertTarget]:
     return Status(201, row)
 
 
-@router.delete(
-    "/alert-targets/{target_id}", auth=_may("delete", "alerttarget"), response={204: None}
-)
+@router.delete("/alert-targets/{target_id}", auth=DELETE_TARGET, response={204: None})
 def delete_target(request: ApiRequest, target_id: Id) -> Status[None]:
     """Deletes a target, with its messages."""
     row = find(AlertTarget.objects.all(), "target", target_id)
@@ -293,9 +286,7 @@ def delete_target(request: ApiRequest, target_id: Id) -> Status[None]:
     return Status(204, None)
 
 
-@router.post(
-    "/alert-targets/{target_id}/test", auth=_may("change", "alerttarget"), response=TestOut
-)
+@router.post("/alert-targets/{target_id}/test", auth=CHANGE_TARGET, response=TestOut)
 def test_target(request: ApiRequest, target_id: Id) -> TestOut:
     """Sends a test message now, which may take half a minute."""
     row = find(AlertTarget.objects.all(), "target", target_id)

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from ninja import Path, Status
 from pydantic import Field
 
-from crawlservice.api.parts.auth import ApiRequest, Bearer
+from crawlservice.api.parts.auth import ApiRequest, rights_on
 from crawlservice.api.parts.errors import Operations
 from crawlservice.api.parts.paging import TEXT, After, Limit, oldest_first, page_of
 from crawlservice.api.parts.schemas import Output, StrictInput
@@ -31,9 +31,7 @@ FileProblems = Annotated[
     list[str], Field(description="of exports.toml, as the leading node read it")
 ]
 router = Operations(tags=["exports"])
-READ = Bearer("read", "view_export")
-ADD = Bearer("operate", "add_export")
-CHANGE = Bearer("operate", "change_export")
+READ, ADD, CHANGE, DELETE = rights_on("export")
 Name = Annotated[str, Path(min_length=1, max_length=EXPORT_NAME, pattern=TEXT)]
 
 
@@ -151,7 +149,7 @@ def restart_export(request: ApiRequest, name: Name, body: RestartIn) -> dict[str
     return _out(_found(name))
 
 
-@router.delete("/exports/{name}", auth=Bearer("operate", "delete_export"), response={204: None})
+@router.delete("/exports/{name}", auth=DELETE, response={204: None})
 def delete_export(request: ApiRequest, name: Name) -> Status[None]:
     """Deletes an export; its written files and rows stay."""
     changes.delete(_found(name))

@@ -101,6 +101,12 @@ class Bearer(HttpAuthBase):
         return caller
 
 
+def rights_on(model: str) -> tuple[Bearer, Bearer, Bearer, Bearer]:
+    """For operations that view, add, change and delete rows of a model."""
+    edit = (Bearer("operate", f"{verb}_{model}") for verb in ("add", "change", "delete"))
+    return Bearer("read", f"view_{model}"), *edit  # type: ignore[return-value]
+
+
 def _has_other_body(request: HttpRequest) -> bool:
     """Whether the body is not declared as JSON, as in a form that another site makes a browser
     post."""

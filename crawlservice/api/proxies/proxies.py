@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from ninja import Query, Status
 from pydantic import BeforeValidator, Field
 
-from crawlservice.api.parts.auth import ApiRequest, Bearer
+from crawlservice.api.parts.auth import ApiRequest, rights_on
 from crawlservice.api.parts.errors import ApiError, Operations, invalid
 from crawlservice.api.parts.paging import TEXT, After, Limit, oldest_first, page_of
 from crawlservice.api.parts.schemas import Output, StrictInput
@@ -23,17 +23,11 @@ from crawlservice.proxies.runs import begin
 from crawlservice.proxies.sources import BadSource, check_every, sealed_place
 from crawlservice.proxies.use import problems
 
-READ_LISTS = Bearer("read", "view_proxysource")
-ADD_LIST = Bearer("operate", "add_proxysource")
-CHANGE_LIST = Bearer("operate", "change_proxysource")
-DELETE_LIST = Bearer("operate", "delete_proxysource")
+READ_LISTS, ADD_LIST, CHANGE_LIST, DELETE_LIST = rights_on("proxysource")
 MAX_PROXIES = 1_000  # proxies added by one call
 Words = Annotated[list[str], BeforeValidator(str.split)]
 router = Operations(tags=["proxies"])
-READ = Bearer("read", "view_proxy")
-ADD = Bearer("operate", "add_proxy")
-CHANGE = Bearer("operate", "change_proxy")
-DELETE = Bearer("operate", "delete_proxy")
+READ, ADD, CHANGE, DELETE = rights_on("proxy")
 
 
 class ProxyFields(StrictInput):

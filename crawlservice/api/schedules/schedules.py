@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from ninja import Status
 from pydantic import Field
 
-from crawlservice.api.parts.auth import ApiRequest, Bearer
+from crawlservice.api.parts.auth import ApiRequest, rights_on
 from crawlservice.api.parts.errors import Operations
 from crawlservice.api.parts.paging import TEXT, After, Id, Limit, oldest_first, page_of
 from crawlservice.api.parts.schemas import (
@@ -110,10 +110,7 @@ class ScheduleWithRuns(ScheduleOut):
 
 router = Operations(tags=["schedules"])
 
-READ = Bearer("read", "view_schedule")
-ADD = Bearer("operate", "add_schedule")
-CHANGE = Bearer("operate", "change_schedule")
-DELETE = Bearer("operate", "delete_schedule")
+READ, ADD, CHANGE, DELETE = rights_on("schedule")
 RUNS = 20  # latest runs shown of a schedule
 
 
