@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
 
 from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
@@ -61,7 +61,8 @@ def read_events(
     `finished`. Only events of tasks have a task, of schedules a schedule, of nodes a node, of hosts
     a host. The stream ends after five minutes; connect again with Last-Event-ID."""
     known = last if last is not None else after
-    stream = Stream(deliveries.newest() if known is None else known, task, spider, kind, outcome)
+    wanted = {"task_id": task, "spider": spider, "kind": kind, "outcome": outcome}
+    stream = Stream(deliveries.newest() if known is None else known, wanted)
     if not stream.opened():
         raise ApiError(
             503, "too_many_streams", f"{settings.API_STREAMS} streams are open here; try again"
@@ -74,18 +75,12 @@ def read_events(
 
 
 class Stream:
-    """One reader's stream; it occupies a thread of the web process."""
+    """One reader's stream; it occupies a thread of the web process. ``wanted``: values of events by
+    column; None: any."""
 
-    def __init__(
-        self,
-        last: int,
-        task: int | None,
-        spider: str | None,
-        kind: str | None,
-        outcome: str | None = None,
-    ) -> None:
-        self._last, self._task, self._spider = last, task, spider
-        self._kind, self._outcome = kind, outcome
+    def __init__(self, last: int, wanted: Mapping[str, Any]) -> None:
+        self._last = last
+        self._wanted = {name: value for name, value in wanted.items() if value is not None}
 
     def opened(self) -> bool:
         """Whether it was opened; False: this process has as many as it may."""
@@ -102,6 +97,7 @@ class Stream:
 
     def __iter__(self) -> Iterator[bytes]:
         ends = time.monotonic() + STREAM_SECONDS
+        wanted = self._wanted.items()
         beat = 0.0  # at once, so that a reader that connects again knows where it was
         while time.monotonic() < ends and not shutdown.is_requested():
             try:
@@ -111,7 +107,7 @@ class Stream:
                 return  # the reader connects again
             for event in found:
                 self._last = event.pk
-                if self._is_wanted(event):
+                if all(getattr(event, name) == value for name, value in wanted):
                     yield self._frame(event)
                     beat = time.monotonic() + BEAT
             if time.monotonic() >= beat:
@@ -119,14 +115,6 @@ class Stream:
                 beat = time.monotonic() + BEAT
             if not found:
                 shutdown.wait(POLL)
-
-    def _is_wanted(self, event: Event) -> bool:
-        return (
-            self._task in (None, event.task_id)
-            and self._kind in (None, event.kind)
-            and self._spider in (None, event.spider)
-            and self._outcome in (None, event.outcome)
-        )
 
     def _frame(self, event: Event) -> bytes:
         data = {

@@ -29,24 +29,14 @@ SLOW_PAGES = 5  # pages from which on a host may be called slow
 
 
 @dataclass(frozen=True)
-class QueueTotals:
-    """The queues of all open tasks at this instant."""
-
-    tasks: int
-    ready: int
-    in_progress: int
-    delayed: int
-    parked: int
-
-
-@dataclass(frozen=True)
 class Overview:
-    """``running``: the latest MAX_ROWS of the open tasks; ``ended``: the last MAX_ENDED that have
-    ended, the latest first; ``known``: nodes, or None while Redis is unreachable. ``partial``: more
-    than MAX_OPEN tasks are open, and the totals cover the latest MAX_OPEN. ``away``: why Redis is
-    not used. ``unreadable``: rows of Redis that were set aside."""
+    """``totals``: open tasks, and requests in their queues. ``running``: the latest MAX_ROWS of the
+    open tasks; ``ended``: the last MAX_ENDED that have ended, the latest first; ``known``: nodes,
+    or None while Redis is unreachable. ``partial``: more than MAX_OPEN tasks are open, and the
+    totals cover the latest MAX_OPEN. ``away``: why Redis is not used. ``unreadable``: rows of Redis
+    that were set aside."""
 
-    totals: QueueTotals
+    totals: dict[str, int]
     running: list[Forecast]
     ended: list[Task]
     known: list[Node] | None
@@ -104,13 +94,9 @@ def snapshot() -> Overview:
     tasks = [*rows.order_by("-pk")[: MAX_OPEN + 1]]
     found = progress.read(tasks[:MAX_OPEN])
     known, unreadable, away = _nodes()
-    totals = QueueTotals(
-        tasks=len(found),
-        ready=sum(one.ready for one in found),
-        in_progress=sum(one.in_progress for one in found),
-        delayed=sum(one.delayed for one in found),
-        parked=sum(one.parked for one in found),
-    )
+    queues = ("ready", "in_progress", "delayed", "parked")
+    totals = {name: sum(getattr(one, name) for one in found) for name in queues}
+    totals["tasks"] = len(found)
     skew = nodes.skew_line(known or ())
     running = forecasts(found[:MAX_ROWS])
     partial = len(tasks) > MAX_OPEN

@@ -290,7 +290,7 @@ def test_webhooks_and_the_stream_name_the_host(service: Frontier) -> None:
     assert (told["kind"], told["task"]) == ("host_held", None)
     assert (told["host"]["name"], told["host"]["why"]) == (NAME, "blocked")
     assert told["host"]["link"].endswith(f"/admin/crawlservice/host/?q={NAME}")
-    frame = Stream(0, None, None, None)._frame(event)
+    frame = Stream(0, {})._frame(event)
     assert f'"host": "{NAME}"'.encode() in frame
     assert b"event: host_held" in frame
 

@@ -124,10 +124,10 @@ def test_a_webhook_and_the_stream_of_events_tell_them(ended_task: Task) -> None:
     write(ended_task.pk, NEWS)
     event = Event.objects.create(task=ended_task, kind="finished", outcome="finished")
     assert orjson.loads(body(event))["task"]["labels"] == NEWS
-    frame = events.Stream(0, None, None, None)._frame(event).decode()
+    frame = events.Stream(0, {})._frame(event).decode()
     assert json.loads(frame.split("data: ")[1])["labels"] == NEWS
     other = Event.objects.create(node="alpha", kind="node_back")
-    frame = events.Stream(0, None, None, None)._frame(other).decode()
+    frame = events.Stream(0, {})._frame(other).decode()
     assert json.loads(frame.split("data: ")[1])["labels"] == {}
 
 

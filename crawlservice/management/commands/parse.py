@@ -49,6 +49,8 @@ from crawlservice.tasks.arguments import spider_arguments
 from crawlservice.tasks.arguments.spider_arguments import parse_pairs
 
 KEEP_PAGE = '[{"do": "keep_page"}]'  # as --actions
+ACTIONS = f"list of objects, such as {KEEP_PAGE}"
+OBJECT = 'object, such as {"page": 2}'
 # Frames between the command and the author's code.
 OURS = tuple(one.__path__[0] + os.sep for one in (asyncio, crawlframe, crawlservice))
 
@@ -84,10 +86,10 @@ class Command(ServiceCommand):
         request = Request(
             options["url"],
             options["callback"],
-            cb_kwargs=json_object("--cb-kwargs", options["cb_kwargs"]),
-            meta=json_object("--meta", options["meta"]),
+            cb_kwargs=from_json("--cb-kwargs", options["cb_kwargs"], dict, OBJECT),
+            meta=from_json("--meta", options["meta"], dict, OBJECT),
             downloader=options["downloader"],
-            actions=json_actions("--actions", options["actions"]),
+            actions=from_json("--actions", options["actions"], list, ACTIONS),
         )
         registry = load_spiders(settings.CRAWLFRAME)
         named = _spider(registry, options["spider"], options["url"])
@@ -153,29 +155,17 @@ def _spider(registry: Registry, name: str | None, url: str) -> NamedSpider:
     return spiders.get(name or spider_for(registry, normalise(url)).name)
 
 
-def json_actions(option: str, text: str | None) -> list[dict[str, Any]] | None:
-    """Raises ArgumentError."""
-    value = _from_json(option, text)
-    if value is not None and not (
-        isinstance(value, list) and all(isinstance(one, dict) for one in value)
-    ):
-        raise ArgumentError(f"{option} must be a JSON list of objects, such as {KEEP_PAGE}")
-    return value
-
-
-def json_object(option: str, text: str | None) -> dict[str, Any] | None:
-    """Raises ArgumentError."""
-    value = _from_json(option, text)
-    if value is not None and not isinstance(value, dict):
-        raise ArgumentError(f'{option} must be a JSON object, such as {{"page": 2}}')
-    return value
-
-
-def _from_json(option: str, text: str | None) -> Any:
+def from_json(option: str, text: str | None, kind: type, form: str) -> Any:
+    """The value of an option; None if it was not given. Raises ArgumentError if it is not JSON, or
+    of another ``kind``."""
     try:
-        return None if text is None else json.loads(text)
+        value = None if text is None else json.loads(text)
     except ValueError as error:
         raise ArgumentError(f"{option} is not JSON: {error}") from None
+    entries = value if isinstance(value, list) else ()
+    if not isinstance(value, kind | None) or not all(isinstance(one, dict) for one in entries):
+        raise ArgumentError(f"{option} must be a JSON {form}")
+    return value
 
 
 class NotParsed(CrawlframeError):
