@@ -16,6 +16,7 @@ from redis import Redis
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.cluster.affinity import SLOTS, Affinity, Table
 from crawlframe.frontier.cluster.nodes import NodeHealth
+from crawlservice.models import Generation
 from crawlservice.monitoring.nodes import by_generation, read, skew_line, versions
 from tests.crawlservice.conftest import redis_at
 
@@ -31,6 +32,12 @@ def run(*arguments: str) -> str:
     out = StringIO()
     call_command("node", "list", *arguments, stdout=out, stderr=out)
     return out.getvalue()
+
+
+def forget_all(frontier: Frontier) -> None:
+    for life in Generation.objects.all():
+        frontier.leases.replay(life.pk)
+        life.delete()
 
 
 def test_a_node_is_read_as_it_was_published(join: Join) -> None:
@@ -52,18 +59,20 @@ def test_a_node_is_read_as_it_was_published(join: Join) -> None:
     assert by_generation() == {life: node}
 
 
-@pytest.mark.parametrize("state", ["loading", "live", "checking", "refused"])
-def test_a_lease_that_is_over_and_leaving_count_more_than_the_code(join: Join, state: str) -> None:
-    join("a", state=state)
-    join("b", state=state, leaving=True)
-    join("c", state=state, leaving=True, lease=-1)
-    join("d", state=state, lease=-1)
-    assert [node.state for node in read()] == [state, "leaving", "offline", "offline"]
+def test_a_lease_that_is_over_and_leaving_count_more_than_the_code(
+    join: Join, service: Frontier
+) -> None:
+    for state in ("loading", "live", "checking", "refused"):
+        forget_all(service)
+        join("a", state=state)
+        join("b", state=state, leaving=True)
+        join("c", state=state, leaving=True, lease=-1)
+        join("d", state=state, lease=-1)
+        assert [node.state for node in read()] == [state, "leaving", "offline", "offline"]
 
 
-@pytest.mark.parametrize(
-    ("running", "marked"),
-    [
+def test_skew_marks_those_that_do_not_run_what_most_run(join: Join, service: Frontier) -> None:
+    for running, marked in (
         ([OLD, OLD, OLD], []),
         ([OLD, OLD, NEW], ["c"]),  # a canary
         ([OLD, NEW, NEW], ["a"]),  # the last old node
@@ -73,15 +82,12 @@ def test_a_lease_that_is_over_and_leaving_count_more_than_the_code(join: Join, s
         ([""], []),
         ([OLD, "", OLD], []),
         ([], []),
-    ],
-)
-def test_skew_marks_those_that_do_not_run_what_most_run(
-    join: Join, running: list[str], marked: list[str]
-) -> None:
-    for name, version in zip("abcd", running, strict=False):
-        join(name, version=version, state="live" if version else "loading")
-    assert [node.node for node in read() if node.skew] == marked
-    assert bool(skew_line(read())) == bool(marked)
+    ):
+        forget_all(service)
+        for name, version in zip("abcd", running, strict=False):
+            join(name, version=version, state="live" if version else "loading")
+        assert [node.node for node in read() if node.skew] == marked
+        assert bool(skew_line(read())) == bool(marked)
 
 
 def test_only_nodes_that_work_have_a_say_in_skew(join: Join) -> None:
@@ -96,35 +102,30 @@ def test_only_nodes_that_work_have_a_say_in_skew(join: Join) -> None:
     assert skew_line(read()) == f"2 versions run: {NEW} (alpha, delta), {OLD} (gamma)"
 
 
-@pytest.mark.parametrize(
-    ("lease", "health", "late"),
-    [
+def test_a_node_is_late_long_before_its_lease_is_over(join: Join, service: Frontier) -> None:
+    for lease, health, late in (
         (300, NodeHealth(lease=300, beat=60), False),
         (170, NodeHealth(lease=300, beat=60), False),
         (149, NodeHealth(lease=300, beat=60), True),
         (60, NodeHealth(), False),  # an older node
         (50, NodeHealth(lease=120, beat=60), False),  # a short lease
         (29, NodeHealth(lease=120, beat=60), True),
-    ],
-)
-def test_a_node_is_late_long_before_its_lease_is_over(
-    join: Join, lease: float, health: NodeHealth, late: bool
-) -> None:
-    join("alpha", version=NEW, state="live", lease=lease, health=health)
-    (node,) = read()
-    assert bool(node.late) is late
-    assert node.condition == ("abnormal" if late else "idle")
-    if late:
-        assert node.late + node.left == pytest.approx(health.lease)
-        assert node.left == pytest.approx(lease, abs=15)  # a busy machine
-        silent, left = round(node.late), round(node.left)
-        assert f"No heartbeat for {silent} s; in {left} s its lease expires" in node.headline
-        assert "abnormal:  (alpha)\n    No heartbeat for" in run()
+    ):
+        forget_all(service)
+        join("alpha", version=NEW, state="live", lease=lease, health=health)
+        (node,) = read()
+        assert bool(node.late) is late
+        assert node.condition == ("abnormal" if late else "idle")
+        if late:
+            assert node.late + node.left == pytest.approx(health.lease)
+            assert node.left == pytest.approx(lease, abs=15)  # a busy machine
+            silent, left = round(node.late), round(node.left)
+            assert f"No heartbeat for {silent} s; in {left} s its lease expires" in node.headline
+            assert "abnormal:  (alpha)\n    No heartbeat for" in run()
 
 
-@pytest.mark.parametrize(
-    ("health", "trouble"),
-    [
+def test_a_node_that_is_not_well_says_why(join: Join, service: Frontier) -> None:
+    for health, trouble in (
         (NodeHealth(missing=1), "1 of its 4 workers is missing"),
         (NodeHealth(missing=2), "2 of its 4 workers are missing"),
         (NodeHealth(deaths=2), ""),
@@ -133,16 +134,15 @@ def test_a_node_is_late_long_before_its_lease_is_over(
             NodeHealth(waits="the database is away"),
             "results or chores are waiting: the database is away",
         ),
-    ],
-)
-def test_a_node_that_is_not_well_says_why(join: Join, health: NodeHealth, trouble: str) -> None:
-    join("alpha", version=NEW, state="live", workers=4, health=health)
-    join("beta", version=NEW, state="live", leaving=True, health=health)
-    alpha, beta = read()
-    assert trouble in alpha.headline
-    assert len(alpha.troubles) == bool(trouble)
-    assert alpha.condition == ("abnormal" if trouble else "idle")
-    assert (beta.condition, beta.troubles) == ("leaving", [])
+    ):
+        forget_all(service)
+        join("alpha", version=NEW, state="live", workers=4, health=health)
+        join("beta", version=NEW, state="live", leaving=True, health=health)
+        alpha, beta = read()
+        assert trouble in alpha.headline
+        assert len(alpha.troubles) == bool(trouble)
+        assert alpha.condition == ("abnormal" if trouble else "idle")
+        assert (beta.condition, beta.troubles) == ("leaving", [])
 
 
 def test_versions_that_differ_for_long_are_a_trouble(join: Join) -> None:

@@ -181,9 +181,10 @@ def test_the_spider_is_that_of_the_host_or_the_named_one(site: Site, parse: Pars
         parse("http://else.example/")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
+def test_what_cannot_be_is_said_in_a_sentence(site: Site, parse: Parse) -> None:
+    site.answer("/shop", b"<b>12</b>", headers=HTML)
+    site.answer("/busy", status=503)
+    for arguments, words in (
         (["{}/gone"], "http_404: {}/gone answered 404"),
         (["{}/busy"], "http_503: {}/busy answered 503; a node would try again"),
         (["{}/shop", "--spider", "shopp"], "did you mean 'shop'"),
@@ -199,20 +200,14 @@ def test_the_spider_is_that_of_the_host_or_the_named_one(site: Site, parse: Pars
         (["{}/shop", "-a", "limit=many"], "give a whole number"),
         (["{}/shop", "-a", "limits=1"], "has no argument 'limits' (did you mean 'limit'?)"),
         (["shop"], "not an absolute URL"),
-    ],
-)
-def test_what_cannot_be_is_said_in_a_sentence(
-    site: Site, parse: Parse, arguments: list[str], words: str
-) -> None:
-    site.answer("/shop", b"<b>12</b>", headers=HTML)
-    site.answer("/busy", status=503)
-    url, *others = arguments
-    with pytest.raises(CommandError) as caught:
-        parse(url.replace("{}", site.url), *others)
-    assert words.replace("{}", site.url) in caught.value.args[0]
-    assert caught.value.returncode == 1
-    assert "Traceback" not in str(caught.value.args)
-    assert caught.value.args[1] == "" or "uses" in others
+    ):
+        url, *others = arguments
+        with pytest.raises(CommandError) as caught:
+            parse(url.replace("{}", site.url), *others)
+        assert words.replace("{}", site.url) in caught.value.args[0]
+        assert caught.value.returncode == 1
+        assert "Traceback" not in str(caught.value.args)
+        assert caught.value.args[1] == "" or "uses" in others
 
 
 def test_what_the_spider_raises_has_its_own_lines(site: Site, parse: Parse) -> None:
