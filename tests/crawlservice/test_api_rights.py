@@ -72,82 +72,82 @@ def status(answer: Any) -> int:
     return number
 
 
-@pytest.mark.parametrize("role", ROLE_NAMES)
-def test_rights_to_read(other: Task, role: str) -> None:
+def test_rights_to_read(other: Task) -> None:
     night = Schedule.objects.create(name="night", spider="shop", every=60)
-    caller = program(person(role), "read" if role else "operate")
-    for path in READS:
-        answer = caller.get(path.format(task=other.pk, schedule=night.pk))
-        assert status(answer) == (200 if role else 403), path
-    contents = caller.get(f"tasks/{other.pk}/kept-pages/export")  # may be of persons
-    may = role in ("operator", "administrator", "root")
-    assert status(contents) == (200 if may else 403)
+    for role in ROLE_NAMES:
+        caller = program(person(role), "read" if role else "operate")
+        for path in READS:
+            answer = caller.get(path.format(task=other.pk, schedule=night.pk))
+            assert status(answer) == (200 if role else 403), (role, path)
+        contents = caller.get(f"tasks/{other.pk}/kept-pages/export")  # may be of persons
+        may = role in ("operator", "administrator", "root")
+        assert status(contents) == (200 if may else 403)
 
 
-@pytest.mark.parametrize("role", ROLE_NAMES)
-def test_rights_to_submit(other: Task, role: str) -> None:
-    user = person(role)
-    for scope in SCOPES:
-        caller = program(user, scope)
-        may = scope != "read" and role not in ("viewer", "")
-        before = Task.objects.count()
-        for path, name in (("tasks", "arguments"), ("/new_task", "args")):
-            answer = caller.post(path, {"spider": "shop", name: {"city": "Ulm"}})
-            assert status(answer) == (201 if may else 403), (scope, path)
-        assert Task.objects.count() == before + (2 if may else 0)
+def test_rights_to_submit(other: Task) -> None:
+    for role in ROLE_NAMES:
+        user = person(role)
+        for scope in SCOPES:
+            caller = program(user, scope)
+            may = scope != "read" and role not in ("viewer", "")
+            before = Task.objects.count()
+            for path, name in (("tasks", "arguments"), ("/new_task", "args")):
+                answer = caller.post(path, {"spider": "shop", name: {"city": "Ulm"}})
+                assert status(answer) == (201 if may else 403), (role, scope, path)
+            assert Task.objects.count() == before + (2 if may else 0)
 
 
-@pytest.mark.parametrize("role", ROLE_NAMES)
-def test_rights_to_steer_own_and_other_tasks(published: Frontier, role: str) -> None:
-    user = person(role)
-    users = {"own": user, "other": person("submitter", "other"), "nobody's": None}
-    for scope in SCOPES:
-        caller = program(user, scope)
-        may = STEERABLE.get((role, scope), set())
-        for whose, owner in users.items():
-            task = submit("shop", {"city": "Ulm"}, user=owner)
-            allowed = ("other" if owner is None else whose) in may
-            for answer in (
-                caller.patch(f"tasks/{task.pk}", {"delay": 9.0}),
-                *(caller.post(f"tasks/{task.pk}/{verb}") for verb in STEERS),
+def test_rights_to_steer_own_and_other_tasks(published: Frontier) -> None:
+    other = person("submitter", "other")
+    for role in ROLE_NAMES:
+        user = person(role)
+        users = {"own": user, "other": other, "nobody's": None}
+        for scope in SCOPES:
+            caller = program(user, scope)
+            may = STEERABLE.get((role, scope), set())
+            for whose, owner in users.items():
+                task = submit("shop", {"city": "Ulm"}, user=owner)
+                allowed = ("other" if owner is None else whose) in may
+                for answer in (
+                    caller.patch(f"tasks/{task.pk}", {"delay": 9.0}),
+                    *(caller.post(f"tasks/{task.pk}/{verb}") for verb in STEERS),
+                ):
+                    path = answer.request["PATH_INFO"]
+                    assert status(answer) == (200 if allowed else 403), (role, scope, path, whose)
+                now = Task.objects.get(pk=task.pk)
+                assert (now.state != task.state) == allowed
+                assert (now.published_limits is not None) == allowed
+
+
+def test_who_may_decide_about_spiders_schedules_errors_and_hosts(published: Frontier) -> None:
+    """Operators, with tokens of scope operate."""
+    for role in ROLE_NAMES:
+        user = person(role)
+        Schedule.objects.all().delete()
+        night = Schedule.objects.create(
+            name="night", spider="shop", every=60, arguments={"city": "Ulm"}, overlap="allow"
+        )
+        for scope in ("submit", "operate"):
+            caller = program(user, scope)
+            may = scope == "operate" and role in ("operator", "administrator", "root")
+            day = {"name": "day", "spider": "shop", "every": 60, "arguments": {"city": "Ulm"}}
+            for answer, good in (
+                (caller.post("spiders/shop/disable", {"reason": "no"}), 200),
+                (caller.post("spiders/shop/enable"), 200),
+                (caller.post("retries", {"spider": "shop"}), 409),  # there is nothing to retry
+                (caller.post("retries/7/stop"), 404),
+                (caller.post("schedules", day), 201),
+                (caller.patch(f"schedules/{night.pk}", {"priority": 1}), 200),
+                (caller.post(f"schedules/{night.pk}/disable"), 200),
+                (caller.post(f"schedules/{night.pk}/enable"), 200),
+                (caller.post(f"schedules/{night.pk}/run"), 200),
+                (caller.delete(f"schedules/{night.pk}"), 204),
+                *((caller.post(f"hosts/a.example/{verb}"), 200) for verb in HOST_VERBS),
+                (caller.put("hosts/a.example/order", {"delay": 1.0}), 200),
+                (caller.delete("hosts/a.example/order"), 200),
             ):
                 path = answer.request["PATH_INFO"]
-                assert status(answer) == (200 if allowed else 403), (scope, path, whose)
-            now = Task.objects.get(pk=task.pk)
-            assert (now.state != task.state) == allowed
-            assert (now.published_limits is not None) == allowed
-
-
-@pytest.mark.parametrize("role", ROLE_NAMES)
-def test_who_may_decide_about_spiders_schedules_errors_and_hosts(
-    published: Frontier, role: str
-) -> None:
-    """Operators, with tokens of scope operate."""
-    user = person(role)
-    night = Schedule.objects.create(
-        name="night", spider="shop", every=60, arguments={"city": "Ulm"}, overlap="allow"
-    )
-    for scope in ("submit", "operate"):
-        caller = program(user, scope)
-        may = scope == "operate" and role in ("operator", "administrator", "root")
-        day = {"name": "day", "spider": "shop", "every": 60, "arguments": {"city": "Ulm"}}
-        for answer, good in (
-            (caller.post("spiders/shop/disable", {"reason": "no"}), 200),
-            (caller.post("spiders/shop/enable"), 200),
-            (caller.post("retries", {"spider": "shop"}), 409),  # there is nothing to retry
-            (caller.post("retries/7/stop"), 404),
-            (caller.post("schedules", day), 201),
-            (caller.patch(f"schedules/{night.pk}", {"priority": 1}), 200),
-            (caller.post(f"schedules/{night.pk}/disable"), 200),
-            (caller.post(f"schedules/{night.pk}/enable"), 200),
-            (caller.post(f"schedules/{night.pk}/run"), 200),
-            (caller.delete(f"schedules/{night.pk}"), 204),
-            *((caller.post(f"hosts/a.example/{verb}"), 200) for verb in HOST_VERBS),
-            (caller.put("hosts/a.example/order", {"delay": 1.0}), 200),
-            (caller.delete("hosts/a.example/order"), 200),
-        ):
-            path = answer.request["PATH_INFO"]
-            assert status(answer) == (good if may else 403), (scope, path)
+                assert status(answer) == (good if may else 403), (role, scope, path)
 
 
 def test_a_token_does_not_outlive_the_rights_of_its_user(other: Task) -> None:

@@ -24,7 +24,7 @@ from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.programs import FAR, person, program
 from tests.crawlservice.web import login
 
-pytestmark = pytest.mark.databases("sqlite", "postgres")
+both = pytest.mark.databases("sqlite", "postgres")
 
 AWAY = "redis://127.0.0.1:1/0"
 
@@ -46,6 +46,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "_migrated", False)
 
 
+@both
 def test_ready_means_that_work_can_be_taken(service: Frontier) -> None:
     assert ready() == {"migrated": True, "redis": True, "installation": True, "era": True}
     with redis_at(AWAY):
@@ -114,6 +115,7 @@ def numbers(answer: Any) -> dict[tuple[str, ...], float]:
     }
 
 
+@both
 def test_metrics_count_what_there_is(
     ended_task: Task, add_page: Callable[..., Page], join: Callable[..., int]
 ) -> None:
@@ -171,6 +173,7 @@ def test_metrics_count_what_there_is(
     assert waiting == counts["NR"]
 
 
+@both
 def test_a_node_that_lives_twice_for_a_moment_is_listed_once(join: Callable[..., int]) -> None:
     join("alpha", version="1f00", leaving=True)
     latest = join("alpha", version="2f00")
@@ -178,6 +181,7 @@ def test_a_node_that_lives_twice_for_a_moment_is_listed_once(join: Callable[...,
     assert found["crawlframe_node_generation", "alpha"] == latest
 
 
+@both
 def test_numbers_that_only_grow_do_not_go_back(
     ended_task: Task, add_page: Callable[..., Page]
 ) -> None:
