@@ -161,19 +161,18 @@ def _turned(newest: bool, count: int) -> list[tuple[int, int]]:
             return [(item.task_id, item.pk) for item in found]
 
 
-@pytest.mark.parametrize(
-    ("group", "most", "count"), [(500, 10_000, 2), (1, 1, 1), (1, 2, 100), (2, 2, 2)]
-)
 def test_rows_of_labelled_tasks_are_all_found_once(
-    labelled_tasks: list[Task], monkeypatch: pytest.MonkeyPatch, group: int, most: int, count: int
+    labelled_tasks: list[Task], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(label_rows, "GROUP", group)
-    monkeypatch.setattr(label_rows, "TASKS", most)
     meant = [labelled_tasks[n].pk for n in (0, 2, 3)]
     all_rows = sorted(Item.objects.filter(task__in=meant).values_list("task", "pk"))
     assert len(all_rows) == 9
-    assert _turned(False, count) == all_rows
-    assert _turned(True, count) == all_rows[::-1]
+    for group, most in ((500, 10_000), (1, 1), (1, 2), (2, 2)):
+        monkeypatch.setattr(label_rows, "GROUP", group)
+        monkeypatch.setattr(label_rows, "TASKS", most)
+        for count in (1, 2, 100):
+            assert _turned(False, count) == all_rows
+            assert _turned(True, count) == all_rows[::-1]
 
 
 def test_a_search_that_ends_early_says_where(
@@ -190,12 +189,9 @@ def test_a_search_that_ends_early_says_where(
     assert reached is None
 
 
-@pytest.mark.parametrize("text", ["", "7", "7-", "-7", "a-1", "9" * 19 + "-1", None])
-def test_a_place_that_cannot_be_read_is_none(text: str | None) -> None:
-    assert Place.read(text) is None
-
-
 def test_a_place_is_read_as_it_is_written() -> None:
+    for text in ("", "7", "7-", "-7", "a-1", "9" * 19 + "-1", None):
+        assert Place.read(text) is None
     assert Place.read(str(Place(7, 12))) == Place(7, 12)
 
 
@@ -208,26 +204,24 @@ def _look(client: Client, address: str) -> str:
     return str(answer.content.decode())
 
 
-@pytest.mark.parametrize(("place", "each"), [("task/", 1), ("item/", 3), ("page/", 3), ("run/", 1)])
-def test_lists_are_filtered_by_a_click_on_a_label(
-    labelled_tasks: list[Task], place: str, each: int
-) -> None:
+def test_lists_are_filtered_by_a_click_on_a_label(labelled_tasks: list[Task]) -> None:
     schedule = Schedule.objects.create(name="night", spider="shop", every=60)
     for n, task in enumerate(labelled_tasks):
         Run.objects.create(
             schedule=schedule, task=task, outcome="submitted", due_at=f"2026-01-01T00:00:0{n}Z"
         )
     client = login(is_superuser=True)
-    page = _look(client, place)
-    assert len(rows(page, "#result_list tbody tr")) == 4 * each
-    assert {"domain news", "team a", "domain sport"} == {*texts(page, ".cf-chip")}
-    assert '?label=domain%3Dnews"' in page
-    page = _look(client, f"{place}?label=domain%3Dnews")
-    assert len(rows(page, "#result_list tbody tr")) == 3 * each
-    assert "domain sport" not in texts(page, ".cf-chip")
-    assert not rows(_look(client, f"{place}?label=domain%3Dother"), "#result_list tbody tr")
-    answer = client.get(f"/admin/crawlservice/{place}?label=nonsense")
-    assert answer.status_code == 302
+    for place, each in (("task/", 1), ("item/", 3), ("page/", 3), ("run/", 1)):
+        page = _look(client, place)
+        assert len(rows(page, "#result_list tbody tr")) == 4 * each
+        assert {"domain news", "team a", "domain sport"} == {*texts(page, ".cf-chip")}
+        assert '?label=domain%3Dnews"' in page
+        page = _look(client, f"{place}?label=domain%3Dnews")
+        assert len(rows(page, "#result_list tbody tr")) == 3 * each
+        assert "domain sport" not in texts(page, ".cf-chip")
+        assert not rows(_look(client, f"{place}?label=domain%3Dother"), "#result_list tbody tr")
+        answer = client.get(f"/admin/crawlservice/{place}?label=nonsense")
+        assert answer.status_code == 302
 
 
 def test_a_labelled_list_is_turned_both_ways(
