@@ -27,6 +27,7 @@ from crawlframe.frontier.client.records import (
 )
 from crawlframe.frontier.frontier import REFUSAL
 from crawlframe.frontier.hosts import HostState
+from crawlframe.frontier.proxies import PooledProxy
 from tests.frontier.bench import Bench
 
 HOST = "a.example"
@@ -435,6 +436,25 @@ def test_a_request_that_was_not_sent_spends_no_time_though_its_end_overtakes_tha
     bench.report_sent(one, ago=NEVER_SENT)  # too late, so nobody reads it
     assert len(bench.claim_unsent()) == 1
     assert bench.claim_unsent() == []
+    assert bench.frontier.audit() == []
+
+
+@pytest.mark.parametrize("route", ["", "|pool", "|all;pool"])
+def test_a_request_that_was_not_sent_spends_no_time_of_an_adaptive_rate(
+    bench: Bench, route: str
+) -> None:
+    bench.frontier.proxies.publish("1", [PooledProxy(1)])
+    requests = bench.requests(9, HOST + route)
+    bench.frontier.open_task(1, TaskLimits(adaptive=True), requests)
+    for _ in range(4):
+        (one,) = bench.claim_unsent()
+        assert bench.claim_unsent() == []
+        tell(bench, UNSENT, 0, one)
+        bench.complete(one)
+    (sent,) = bench.claim_unsent()
+    bench.complete(sent)
+    assert bench.claim_unsent() == []
+    assert bench.wait > 0
     assert bench.frontier.audit() == []
 
 

@@ -158,17 +158,18 @@ def test_a_page_that_another_request_fetches_is_waited_for() -> None:
 def test_a_host_is_free_at_once_if_its_request_is_not_sent() -> None:
     told: list[float] = []
 
-    async def one(store: Store) -> Outcome:
+    async def one(store: Store, due: float | None) -> Outcome:
         tasks = Tasks(Shop, Site(), pages=store, sent=lambda claimed, ago: told.append(ago))
         record, rid = Request(URL).encode(), b"x" * 16
-        claimed = Claimed(rid, 1, "shop.example", 9, 0, record, due=time.monotonic())
+        claimed = Claimed(rid, 1, "shop.example", 9, 0, record, due=due)
         return await tasks.take(claimed)
 
     waiting = Store()
     waiting.other = True
     for store in (Store(kept()), waiting):
-        # Its end says so too, as it may overtake that report.
-        assert asyncio.run(one(store)).fetch.signal == Signal(UNSENT)
+        # Its end says so too, as it may overtake that report; also without a delay, for its rate.
+        for due in (time.monotonic(), None):
+            assert asyncio.run(one(store, due)).fetch.signal == Signal(UNSENT)
     assert told == [NEVER, NEVER]
 
 

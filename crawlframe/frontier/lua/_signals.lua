@@ -1,7 +1,7 @@
 -- Signals: reports of fetches about their hosts, kept with the hosts. A signal is noted by the verb that
 -- frees the slot of its fetch, so it counts once, and all are applied by hear_signals(), which must
 -- come before free_slots().
-local ANSWERED, SENT = 1, 5  -- as in records.py
+local KINDS = {ANSWERED = 1, SENT = 5, UNSENT = 8}  -- as in records.py
 local rules
 local function pace_rules()
   rules = rules or define_pace()
@@ -23,15 +23,35 @@ local function note_sent(host, ago, rid, proxy)
   if told and not waits and call('EXISTS', LANES(host)) == 1 then bring_back(host) end
 end
 
+-- A request of a host with an adaptive rate is not sent, through a proxy of the pool, if one is named: the next one may
+-- go as much earlier.
+local function give_gap_back(host, proxy)
+  local FIRST_GAP = 1000  -- as in _gate.lua
+  local of_pair = proxy and select(2, naming.pool_route(host))
+  local key = HOST(of_pair and naming.pair(host, proxy) or host)
+  local state, now = call('HMGET', key, 'n', 'g', 'w'), exact_now()
+  local next_time, bound = tonumber(state[1]) or 0, tonumber(state[3]) or 0
+  if bound > 0 then call('HINCRBY', key, 'w', -1) end
+  if next_time <= now then return end
+  call('HSET', key, 'n', exact(math.max(now, next_time - (tonumber(state[2]) or FIRST_GAP))))
+  if of_pair then return via.settle_pair(host, proxy) end
+  local address = address_of(host)
+  local waits = address and call('ZSCORE', WAITING(address), host)
+  if not waits and call('EXISTS', LANES(host)) == 1 then bring_back(host) end
+end
+
 -- Answers matter only to hosts with an adaptive rate, and to watched hosts.
 -- proxy: of the pool, that the fetch went through; it says nothing about others then. rid: of its request.
 function note_signal(id, host, kind, ms, address, proxy, rid)
-  local UNSENT = 8  -- this end of a request may come before the report of its master that says the same
-  if kind == UNSENT then return note_sent(host, -1, rid, proxy) end
+  if kind == KINDS.UNSENT then
+    local task = task_of(id)
+    if task and task.auto then give_gap_back(host, proxy) end
+    return note_sent(host, -1, rid, proxy)  -- its master may not have reported it yet
+  end
   if proxy and kind and kind ~= 0 then
     through[#through + 1] = {host, proxy, kind, ms}
     local task = task_of(id)
-    if kind == ANSWERED and task and task.auto and select(2, naming.pool_route(host)) == false then
+    if kind == KINDS.ANSWERED and task and task.auto and select(2, naming.pool_route(host)) == false then
       append(told, host, {kind, ms, task.delay, true})
       return
     end
@@ -48,7 +68,7 @@ function note_signal(id, host, kind, ms, address, proxy, rid)
   end
   if not kind or kind == 0 then return end
   local task = task_of(id)
-  if kind ~= ANSWERED then watching = true
+  if kind ~= KINDS.ANSWERED then watching = true
   elseif watching == nil then watching = call('EXISTS', WATCHED) == 1 end
   if watching or task and task.auto then
     append(told, host, {kind, ms, task and task.delay or 0, task and task.auto})
@@ -161,7 +181,7 @@ local function hear_signals()
   for i, name in ipairs(names) do
     local matters = watched[i] == 1
     for _, signal in ipairs(told[name]) do
-      matters = matters or signal[1] ~= ANSWERED or signal[4]
+      matters = matters or signal[1] ~= KINDS.ANSWERED or signal[4]
     end
     if matters then
       hear_host = hear_host or define_hearing()

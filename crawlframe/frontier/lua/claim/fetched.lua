@@ -11,7 +11,7 @@ local function end_fetches(over)
     proxy, hold = naming.split_hold(hold or '')
     if holder == generation and hold == '.' .. over[place - 3] and not told[rids[i]] then
       local id, _, host = split_lane(lane)
-      if over[place - 2] == SENT then
+      if over[place - 2] == KINDS.SENT then
         note_sent(host, over[place - 1], rids[i], proxy)
       else
         told[rids[i]] = true

@@ -122,8 +122,10 @@ class FetchReports:
 
     def unsent(self, fetch: ClaimedFetch) -> None:
         """Reports that nothing is sent for this claim: the delay of its host does not count."""
-        if fetch.claimed.due is not None:
+        delayed = fetch.claimed.due is not None
+        if delayed:
             self.sent(fetch.claimed, NEVER)
+        if delayed or fetch.crawl.settings.delay == "auto":
             # The worker's commit may overtake that report, which its master passes on.
             fetch.signal = fetch.outcome.fetch.signal = Signal(UNSENT)
 
