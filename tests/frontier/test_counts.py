@@ -6,10 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-import pytest
 
-from crawlframe.conf import Settings
-from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.spider.settings import SpiderSettings
@@ -183,20 +180,3 @@ def test_spiders_are_published(bench: Bench) -> None:
     assert list(spiders) == ["a", "listings"]
     assert spiders["a"] == msgspec.structs.replace(info, name="a")
     assert spiders["listings"].doc == "Better."
-
-
-def test_connect(redis_url: str, bench: Bench) -> None:
-    bench.open(bench.request("a"))
-    frontier = Frontier.connect(redis_url, Settings())
-    assert frontier.open_tasks() == [1]
-    other = Frontier.connect(redis_url, Settings(key_prefix="elsewhere", partitions=3))
-    assert (other.open_tasks(), other.store.partitions) == ([], 3)
-    frontier.store.redis.close()
-    other.store.redis.close()
-
-
-@pytest.mark.parametrize("url", ["redis://:secret@127.0.0.1:1/0", "http://:secret@localhost", "?"])
-def test_no_redis_there(url: str) -> None:
-    with pytest.raises(FrontierError, match="cannot be reached") as caught:
-        Frontier.connect(url, Settings())
-    assert "secret" not in str(caught.value)
