@@ -13,10 +13,10 @@ local moved = {}  -- host -> the address to which it was connected
 local through = {}  -- {place, proxy, kind, ms}: signals of fetches through proxies of the pool
 
 -- This request of the host was sent so many ms ago, through a proxy of the pool, if one is named. Negative: it is not
--- sent.
-local function note_sent(host, ago, rid, proxy)
+-- sent. earlier: the next one may go earlier for another reason.
+local function note_sent(host, ago, rid, proxy, earlier)
   if proxy and delay_from(HOST(naming.pair(host, proxy)), ago, rid) then via.settle_pair(host, proxy) end
-  local told = delay_from(HOST(host), ago, rid)
+  local told = delay_from(HOST(host), ago, rid) or earlier
   local address = address_of(host)
   if address and delay_from(ADDRESS(address), ago, rid) then show_address(address) end
   local waits = address and call('ZSCORE', WAITING(address), host)
@@ -24,7 +24,7 @@ local function note_sent(host, ago, rid, proxy)
 end
 
 -- A request of a host with an adaptive rate is not sent, through a proxy of the pool, if one is named: the next one may
--- go as much earlier.
+-- go as much earlier. Returns whether it may, at the host.
 local function give_gap_back(host, proxy)
   local FIRST_GAP = 1000  -- as in _gate.lua
   local of_pair = proxy and select(2, naming.pool_route(host))
@@ -32,12 +32,10 @@ local function give_gap_back(host, proxy)
   local state, now = call('HMGET', key, 'n', 'g', 'w'), exact_now()
   local next_time, bound = tonumber(state[1]) or 0, tonumber(state[3]) or 0
   if bound > 0 then call('HINCRBY', key, 'w', -1) end
-  if next_time <= now then return end
+  if next_time <= now then return false end
   call('HSET', key, 'n', exact(math.max(now, next_time - (tonumber(state[2]) or FIRST_GAP))))
-  if of_pair then return via.settle_pair(host, proxy) end
-  local address = address_of(host)
-  local waits = address and call('ZSCORE', WAITING(address), host)
-  if not waits and call('EXISTS', LANES(host)) == 1 then bring_back(host) end
+  if of_pair then via.settle_pair(host, proxy) end
+  return not of_pair
 end
 
 -- Answers matter only to hosts with an adaptive rate, and to watched hosts.
@@ -45,8 +43,8 @@ end
 function note_signal(id, host, kind, ms, address, proxy, rid)
   if kind == KINDS.UNSENT then
     local task = task_of(id)
-    if task and task.auto then give_gap_back(host, proxy) end
-    return note_sent(host, -1, rid, proxy)  -- its master may not have reported it yet
+    local earlier = task and task.auto and give_gap_back(host, proxy)
+    return note_sent(host, -1, rid, proxy, earlier)  -- its master may not have reported it yet
   end
   if proxy and kind and kind ~= 0 then
     through[#through + 1] = {host, proxy, kind, ms}
