@@ -340,8 +340,7 @@ def test_it_changes_nothing(broken: Broken) -> None:
 
 
 def test_very_many_problems_are_no_problem(broken: Broken) -> None:
-    for i in range(3000):
-        broken.redis.hset(broken.key("TRIES"), i.to_bytes(16), "1,0")
+    broken.redis.hset(broken.key("TRIES"), mapping={i.to_bytes(16): "1,0" for i in range(3000)})
     assert len(broken.frontier.audit()) == 1000
 
 

@@ -283,7 +283,7 @@ def test_failures_of_the_proxy_are_not_the_hosts(bench: Bench) -> None:
 
 def test_a_dead_proxy_is_used_three_times_however_many_hosts_wait(bench: Bench) -> None:
     publish(bench, *pool(2))
-    hosts = [f"h{n}.example" for n in range(20)]
+    hosts = [f"h{n}.example" for n in range(8)]
     begin(bench, 3, *hosts)
     uses = 0
     for _ in range(20):
