@@ -19,10 +19,10 @@ from crawlframe.files.s3_client import S3Client
 
 ROOM = "sha256"  # folder of the files
 SPOOL = "spool"  # folder of unfinished files
-
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 FOLDER = "files"  # below var_dir
 PREFIXES = "0123456789abcdef"  # first letters of names: a listing of all would be long
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class StoreEntry(NamedTuple):

@@ -21,7 +21,7 @@ from crawlframe.request.request import Request
 from crawlframe.spider.setting_tables import BrowserSettings
 from crawlframe.spider.settings import SpiderSettings
 
-from .conftest import Browser, Host, Site, html, of_task, running
+from .conftest import QUICK, Browser, Host, Site, html, of_task, running
 from .names import HERE, THERE
 
 RESOLVER = "tests.browser.rendering.names:resolve"
@@ -205,11 +205,17 @@ DIRECT = ["{t}", "2130706434", "0x7f000002", "0177.0.0.2", "127.2", "[::ffff:7f0
 
 
 def test_a_forbidden_address_is_not_asked(hosts: list[Host], forbidden: Forbidden) -> None:
-    strict = Browser(hosts[0])
-    for scheme, place in product(("http", "https"), DIRECT):
+    async def ask(downloader: Downloader, scheme: str, place: str) -> None:
         url = f"{scheme}://{place.format(t=THERE)}:{forbidden.port}/"
+        request, context = Request(url, downloader="browser"), FetchContext(spider=of_task(2))
         with pytest.raises(PrivateAddress):
-            strict.fetch(Request(url, downloader="browser"))
+            await downloader.fetch(request, SpiderSettings(**QUICK), context)
+
+    async def job(downloader: Downloader) -> None:
+        ways = product(("http", "https"), DIRECT)
+        await asyncio.gather(*(ask(downloader, *way) for way in ways))
+
+    Browser(hosts[0]).run(job)
     assert forbidden.seen == []
 
 
@@ -236,7 +242,7 @@ def test_where_a_page_leads(hosts: list[Host], site: Site, forbidden: Forbidden)
         html(site, f"/{number}", text.replace("{}", target))
         request = Request(f"{site.url}/{number}", downloader="browser")
         with suppress(FetchError):
-            context = FetchContext(spider=of_task(number))
+            context = FetchContext(spider=of_task(1))
             assert b"root:" not in (await downloader.fetch(request, settings, context)).body
 
     async def job(downloader: Downloader) -> None:
