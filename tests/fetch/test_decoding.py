@@ -33,6 +33,7 @@ CODINGS: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("coding", CODINGS)
+@settings(max_examples=30)
 @given(data=st.binary(max_size=300), times=st.integers(1, 3000))
 def test_what_goes_in_comes_out(coding: str, data: bytes, times: int) -> None:
     body = data * times
@@ -56,6 +57,7 @@ def test_every_cut_is_noticed(coding: str) -> None:
 
 
 @pytest.mark.parametrize("coding", CODINGS)
+@settings(max_examples=40)
 @given(junk=st.binary(min_size=1, max_size=200))
 def test_junk_gives_bytes_or_a_named_error(coding: str, junk: bytes) -> None:
     try:
@@ -96,7 +98,7 @@ def test_zstd_frame_that_wants_too_much_memory() -> None:
 
 
 @pytest.mark.parametrize("coding", CODINGS)
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(sizes=st.lists(st.integers(0, 400_000), min_size=1, max_size=4), step=st.integers(1, 2**20))
 def test_steps_come_to_the_same(coding: str, sizes: list[int], step: int) -> None:
     body = b"".join(bytes([number]) * size for number, size in enumerate(sizes))
