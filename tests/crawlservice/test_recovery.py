@@ -239,11 +239,10 @@ def test_an_older_copy_that_nobody_lived_to_notice(
     assert max(crawl.runs.values()) == 1, "what has a row is not fetched again"
 
 
+@pytest.mark.parametrize("partitions", [3], indirect=True)
 def test_one_partition_that_is_an_older_copy(
-    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis, partitions: int
+    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis
 ) -> None:
-    if partitions == 1:
-        pytest.skip("there is one")
     crawl, frontier = GraphCrawl(steward), node()
     crawl.work(frontier, 12)
     copy = Snapshot(redis_client, "cf:{1}:*")
@@ -254,6 +253,7 @@ def test_one_partition_that_is_an_older_copy(
     assert uncounted(steward) != ""
 
 
+@pytest.mark.parametrize("partitions", [3], indirect=True)
 def test_a_cold_start_after_a_kill_of_everything_begins_no_era(
     steward: Frontier, node: Callable[[], Frontier], redis_url: str
 ) -> None:
@@ -298,6 +298,7 @@ def lead(life: Life, frontier: Frontier, services: DjangoServices) -> None:
     )
 
 
+@pytest.mark.parametrize("partitions", [3], indirect=True)
 @pytest.mark.parametrize("replays", [stop, begin_another, lead])
 def test_what_was_committed_is_counted_before_the_rest_is_given_back(
     steward: Frontier,
@@ -378,6 +379,7 @@ def test_a_ledger_with_more_rows_than_any_era_counts_stops_no_start(
     assert begin(ME, first, node()).generation > 0
 
 
+@pytest.mark.parametrize("partitions", [3], indirect=True)
 def test_nothing_is_compared_beside_living_nodes(
     steward: Frontier, node: Callable[[], Frontier], redis_client: Redis, redis_url: str
 ) -> None:
@@ -394,11 +396,10 @@ def test_nothing_is_compared_beside_living_nodes(
     assert services(redis_url).missing(node()) != ""
 
 
+@pytest.mark.parametrize("partitions", [1], indirect=True)  # each partition has a limit
 def test_a_page_limit_holds_and_no_page_is_fetched_beyond_it(
-    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis, partitions: int
+    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis
 ) -> None:
-    if partitions > 1:
-        pytest.skip("a page limit is one of each partition")
     crawl, frontier = GraphCrawl(steward, page_limit=30), node()
     for _ in range(3):
         crawl.work(frontier, 6)
@@ -412,17 +413,15 @@ def test_a_page_limit_holds_and_no_page_is_fetched_beyond_it(
     assert DjangoLedger().tasks.finish({crawl.task.pk: counts})
 
 
+@pytest.mark.parametrize("partitions", [1], indirect=True)
 @pytest.mark.parametrize("limit", ["page_limit", "host_page_limit"])
 def test_what_was_fetched_comes_before_what_a_limit_had_left_out(
     steward: Frontier,
     node: Callable[[], Frontier],
     redis_client: Redis,
-    partitions: int,
     monkeypatch: pytest.MonkeyPatch,
     limit: str,
 ) -> None:
-    if partitions > 1:
-        pytest.skip("such a limit is one of each partition")
     of_page = GraphCrawl.admission
     one_host = lambda crawl, page: of_page(crawl, page)._replace(host="a.example")  # noqa: E731
     monkeypatch.setattr(GraphCrawl, "admission", one_host)
@@ -601,7 +600,7 @@ def test_a_task_does_not_end_while_a_partition_lacks_some_of_it(redis_client: Re
 
 
 def test_half_a_script_keeps_no_request_out(
-    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis, partitions: int
+    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis
 ) -> None:
     """A power cut in the middle of a completion left the fingerprints of its follow-ups, and
     nothing else."""
@@ -757,7 +756,7 @@ def cookie(value: str, name: str = "session") -> str:
 
 @pytest.mark.parametrize("loss", ["emptied", "an older copy"])
 def test_cookies_and_proxies_of_sessions_are_there_again(
-    steward: Frontier, redis_client: Redis, partitions: int, loss: str
+    steward: Frontier, redis_client: Redis, loss: str
 ) -> None:
     """They are restored before any claim. Deleted ones stay deleted."""
     Task.objects.create(pk=1, spider="s", arguments={}, seeds=pack_admissions([]))
@@ -782,6 +781,7 @@ def test_cookies_and_proxies_of_sessions_are_there_again(
     assert steward.audit() == []
 
 
+@pytest.mark.parametrize("partitions", [3], indirect=True)
 def test_a_task_whose_cookies_cannot_be_read_waits(
     steward: Frontier, redis_client: Redis, caplog: Any
 ) -> None:
