@@ -17,7 +17,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection, transaction
 from django.test import Client
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from redis import Redis
 
@@ -192,13 +192,13 @@ def test_no_trace_is_left_anywhere(
         api("get", path)
     for model in apps.get_app_config("crawlservice").get_models():
         name = f"admin:crawlservice_{model._meta.model_name}"
-        for row in model._default_manager.all()[:20]:
-            try:
-                seen.append(boss.get(reverse(f"{name}_change", args=[row.pk])).content.decode())
-                seen.append(boss.get(reverse(f"{name}_changelist")).content.decode())
-            except Exception as error:
-                if "Reverse for" not in str(error):
-                    raise
+        rows = model._default_manager.all()[:20]
+        try:
+            pages = [reverse(f"{name}_change", args=[row.pk]) for row in rows]
+            pages.append(reverse(f"{name}_changelist"))
+        except NoReverseMatch:
+            continue  # it has no page
+        seen += [boss.get(page).content.decode() for page in pages]
     for name in ("index", "submit"):
         seen.append(boss.get(reverse(f"admin:{name}")).content.decode())
     for suffix in ("jsonl", "csv"):
