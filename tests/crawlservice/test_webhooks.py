@@ -313,20 +313,17 @@ def test_private_addresses_are_refused_before_anything_is_sent(
     assert told_of(hook("crawled"), Settings(allow_private=LOOPBACK)) == ""
 
 
-@pytest.mark.parametrize(
-    ("url", "words"),
-    [
+def test_other_problems_are_reported(hook: Hook) -> None:
+    for url, words in (
         ("http://127.0.0.1:1/", "curl 7"),
         ("http://nowhere.invalid/", "curl 6"),
         ("ftp://127.0.0.1/", "http"),
         ("file:///etc/passwd", "http"),
         ("nonsense", ""),
-    ],
-)
-def test_other_problems_are_reported(hook: Hook, url: str, words: str) -> None:
-    problem = told_of(hook("x", url=url))
-    assert problem
-    assert words in problem
+    ):
+        problem = told_of(hook(name=url, url=url))
+        assert problem
+        assert words in problem
 
 
 def test_a_receiver_that_takes_too_long_is_left(
