@@ -6,8 +6,6 @@ from typing import Any
 
 import msgpack
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from crawlframe.errors import BadRequest
 from crawlframe.request.request import (
@@ -132,13 +130,6 @@ def test_record_keeps_everything() -> None:
 
 def test_plain_record_is_small() -> None:
     assert len(Request(URL, "parse_page").encode()) <= len(URL) + len("parse_page") + 6
-
-
-@given(st.text(min_size=1), st.integers(-(2**63), 2**64 - 1), st.binary())
-def test_record_keeps_any_data(text: str, number: int, data: bytes) -> None:
-    clean = "own " + text.encode("utf-8", "ignore").decode()  # no key that is refused as Scrapy's
-    request = Request(URL, meta={clean: [number, data]})
-    assert Request.decode(request.encode()).meta == {clean: [number, data]}
 
 
 def test_record_has_a_limit() -> None:

@@ -9,8 +9,8 @@ from functools import cached_property
 
 from django.http import HttpResponse
 
-from crawlframe.charsets.encoding import encoding_of
-from crawlframe.response.media_kind import kind_of
+from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 from crawlservice.files.download import name_of
 from crawlservice.models import KeptPage
 from crawlservice.pages.bodies import read
@@ -48,25 +48,26 @@ class ShownPage:
         """Raises PageDamaged, StoreError and django.db.Error."""
         return cls(page, read([page.body_id])[page.body_id])
 
-    @property
-    def content_type(self) -> str:
-        pairs = self.page.headers.get("received", ())
-        found = [value for name, value in pairs if name.lower() == "content-type"]
-        return found[0] if found else ""
+    @cached_property
+    def response(self) -> Response:
+        """The page as it was received."""
+        headers = [(name, value) for name, value in self.page.headers.get("received", ())]
+        request = Request.plain(self.page.url)
+        return Response(self.page.url, self.page.status, headers, self.body, request)
 
     @property
     def media_type(self) -> str:
-        return self.content_type.partition(";")[0].strip().lower()
+        given = self.response.headers.get("Content-Type", "")
+        return given.partition(";")[0].strip().lower()
 
-    @cached_property
+    @property
     def kind(self) -> str:
-        return kind_of(self.media_type, self.body)
+        return self.response.kind
 
-    @cached_property
+    @property
     def text(self) -> str:
         """The body as text."""
-        encoding = encoding_of(self.body, self.content_type, self.kind, self.page.url)
-        return self.body.decode(encoding, "replace").removeprefix("\ufeff")
+        return self.response.text
 
     @cached_property
     def source(self) -> str:

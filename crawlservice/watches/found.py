@@ -49,26 +49,21 @@ def write_ahead(outcomes: Iterable[Outcome]) -> None:
 def record_ahead(outcomes: Iterable[Outcome]) -> None:
     """Writes the found pages in transactions of its own, and takes them out of their visits.
     Raises django.db.Error; pages written until then stay, and are out of the visits."""
-    left = [
-        (o, o.results.visit)
-        for o in outcomes
-        if o.results.visit is not None and o.results.visit.found
-    ]
-    while left:
-        number, room, some = left[0][1].watch, BATCH, []
-        for outcome, visit in left:
-            if room and visit.watch == number:
-                part = visit.found[:room]
-                some.append((outcome, Visit(number, found=part)))
-                room -= len(part)
-        with transaction.atomic():
-            watch = Watch.objects.filter(pk=number).first()
-            if watch is not None:  # it may have been removed
-                Finder(watch, clock.now()).record(some)
-        for outcome, written in some:
-            assert outcome.results.visit is not None
-            del outcome.results.visit.found[: len(written.found)]
-        left = [(outcome, visit) for outcome, visit in left if visit.found]
+    visits = [(o, v) for o in outcomes if (v := o.results.visit) is not None]
+    for number in dict.fromkeys(visit.watch for _, visit in visits):
+        left = [(o, visit) for o, visit in visits if visit.watch == number]
+        while left := [(o, visit) for o, visit in left if visit.found]:
+            some, room = [], BATCH
+            for outcome, visit in left:
+                if part := visit.found[:room]:
+                    some.append((outcome, Visit(number, found=part)))
+                    room -= len(part)
+            with transaction.atomic():
+                watch = Watch.objects.filter(pk=number).first()
+                if watch is not None:  # it may have been removed
+                    Finder(watch, clock.now()).record(some)
+            for (_, written), (_, visit) in zip(some, left, strict=False):
+                del visit.found[: len(written.found)]
 
 
 @dataclass
