@@ -13,9 +13,9 @@ ITEMS = 60
 
 
 def test_six_kinds_of_aliases_are_found() -> None:
-    score, learned, crawl = trial(Site(ITEMS))
-    assert {one.kind for one in learned.rules} == {"query", "path", "index", "sort", "id"}
-    assert {name for one in learned.rules for name in one.names} >= {"sid", "utm_source"}
+    score, rules, crawl = trial(Site(ITEMS))
+    assert {one.kind for one in rules} == {"query", "path", "index", "sort", "id"}
+    assert {name for one in rules for name in one.names} >= {"sid", "utm_source"}
     assert score.precision == 1.0
     assert score.recall >= 0.9
     assert score.lost == 0
@@ -26,15 +26,15 @@ def test_six_kinds_of_aliases_are_found() -> None:
 
 
 def test_the_same_urls_without_aliases_lose_no_page() -> None:
-    score, learned, crawl = trial(Site(ITEMS, apart=True))
-    assert learned.rules == []
+    score, rules, crawl = trial(Site(ITEMS, apart=True))
+    assert rules == ()
     assert (score.lost, score.wrong, crawl.aliases) == (0, 0, 0)
 
 
 def test_traps() -> None:
-    score, learned, _ = trial(Site(ITEMS, traps=TRAPS))
+    score, rules, _ = trial(Site(ITEMS, traps=TRAPS))
     assert (score.lost, score.precision) == (0, 1.0)
-    told = {str(one) for one in learned.rules}
+    told = {str(one) for one in rules}
     assert "ignore sid" in told, "the rest is learned"
     wrong = {"sort only sorts", "ignore view", "ignore case in paths", "ignore user"}
     assert told.isdisjoint(wrong)

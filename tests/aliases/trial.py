@@ -55,20 +55,6 @@ class Crawl:
 
 
 @dataclass
-class Learned:
-    found: list[LearnedRule]
-    verdicts: list[AliasVerdict]
-
-    @property
-    def rules(self) -> list[AliasRule]:
-        return [one.rule for one in self.verdicts if one.state == "verified"]
-
-    @property
-    def fetches(self) -> int:
-        return sum(one.fetches for one in self.verdicts)
-
-
-@dataclass
 class Score:
     """``dropped``: URLs that were found and not fetched; ``wrong``: URLs of pages that were not
     fetched at all; ``aliases``: URLs that were found beyond one of each page."""
@@ -94,10 +80,8 @@ def target_of(url: str) -> str:
     return split.path + (f"?{split.query}" if split.query else "")
 
 
-async def crawl(
-    origin: str, rules: tuple[AliasRule, ...] = (), most: int = 0, learning: bool = False
-) -> Crawl:
-    """Crawls breadth first from the root, up to ``most`` pages."""
+async def crawl(origin: str, rules: tuple[AliasRule, ...] = ()) -> Crawl:
+    """Crawls breadth first from the root."""
     done = Crawl()
     spider, arguments = build(Follower, {}, {})
     assert isinstance(spider, Follower)
@@ -112,7 +96,7 @@ async def crawl(
     known = {make_rid(1, waiting[0].fingerprint())}
     counts: Counter[str] = Counter()
     try:
-        while waiting and (not most or len(done.targets) < most):
+        while waiting:
             request = waiting.popleft()
             done.targets.append(target_of(request.url))
             outcome = await task.run(request)
@@ -127,9 +111,8 @@ async def crawl(
                     waiting.append(Request.decode(link.record))
             for page in spider.pages:
                 done.found.update(map(target_of, page.links()))
-                content = content_of(page) if learning else None
-                if content is not None and content.proves:
-                    exact, unordered, _ = content
+                exact, unordered, proves = content_of(page)
+                if proves:
                     done.samples.append(Sample(request.url, page.url, exact, unordered))
             spider.pages.clear()
     finally:
@@ -138,7 +121,7 @@ async def crawl(
     return done
 
 
-async def check(found: list[LearnedRule], pairs: int = 5) -> Learned:
+async def check(found: list[LearnedRule]) -> list[AliasVerdict]:
     """Fetches the pages that verification asks for, without a delay."""
     downloader = Downloader(HERE)
 
@@ -147,18 +130,19 @@ async def check(found: list[LearnedRule], pairs: int = 5) -> Learned:
         return AliasPage(response.url, response.status, content_of(response))
 
     try:
-        return Learned(found, [await verify(one, fetch, pairs) for one in found])
+        return [await verify(one, fetch) for one in found]
     finally:
         await downloader.close()
 
 
-def trial(site: Site, share: float = 1.0) -> tuple[Score, Learned, Crawl]:
+def trial(site: Site, share: float = 1.0) -> tuple[Score, tuple[AliasRule, ...], Crawl]:
     """Crawls a site without rules, learns from the first ``share`` of it, and crawls it again."""
     with served(site) as origin:
-        before = asyncio.run(crawl(origin, learning=True))
+        before = asyncio.run(crawl(origin))
         samples = before.samples[: round(share * len(before.samples))]
-        learned = asyncio.run(check(learn(samples)))
-        after = asyncio.run(crawl(origin, tuple(learned.rules)))
+        verdicts = asyncio.run(check(learn(samples)))
+        rules = tuple(one.rule for one in verdicts if one.state == "verified")
+        after = asyncio.run(crawl(origin, rules))
     pages = before.pages(site)
     fetched = after.pages(site)
     dropped = after.found - {*after.targets}
@@ -167,4 +151,5 @@ def trial(site: Site, share: float = 1.0) -> tuple[Score, Learned, Crawl]:
     aliases = len(after.found | {"/"}) - len(found_pages | {site.page_of("/")})
     saved = len(before.targets) - len(after.targets)
     lost = len(pages - fetched)
-    return Score(len(dropped), wrong, aliases, lost, saved, learned.fetches), learned, after
+    spent = sum(one.fetches for one in verdicts)
+    return Score(len(dropped), wrong, aliases, lost, saved, spent), rules, after
