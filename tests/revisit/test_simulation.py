@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.revisit.allotment import shares
-from tests.revisit.optimal import Optimal
-from tests.revisit.world import Signals, Site, run
+from tests.revisit.world import Optimal, Signals, Site, run, shares
 
 pytestmark = pytest.mark.slow
 
