@@ -18,14 +18,6 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LONGEST_WAIT)]
 
 PAGES = 500
 IN_FLIGHT = 8
-Nodes = dict[str, Running]
-
-
-@pytest.fixture
-def nodes(odd_env: dict[str, str], start_manage: Callable[..., Running]) -> Nodes:
-    """Two nodes of two workers."""
-    options = ("--workers", 2, "--concurrency", IN_FLIGHT)
-    return {name: start_manage("runcrawler", "--node", name, *options) for name in ("one", "two")}
 
 
 def counts(look: Look, pk: int) -> dict[int, list[int]]:
@@ -61,9 +53,12 @@ def begun_anew(found: dict[int, list[int]]) -> None:
 
 
 @pytest.mark.databases("postgres")
-def test_tasks_are_spread_and_others_run_everywhere(
-    nodes: Nodes, submit: Submit, look: Look
+def test_the_next_worker_and_then_the_other_node_takes_over(
+    odd_env: dict[str, str], start_manage: Callable[..., Running], submit: Submit, look: Look
 ) -> None:
+    """Tasks are spread, and requests of others run everywhere."""
+    options = ("--workers", 2, "--concurrency", IN_FLIGHT)
+    nodes = [start_manage("runcrawler", "--node", name, *options) for name in ("one", "two")]
     some = [submit("counting", pages=200) for _ in range(6)]
     other = submit("flood", pages=400)
     for pk in some:
@@ -72,16 +67,12 @@ def test_tasks_are_spread_and_others_run_everywhere(
         assert [item["closed"] for item in look.items(pk) if "closed" in item] == [200]
     assert look.wait(other).nf == 401
 
-
-def test_the_next_worker_and_then_the_other_node_takes_over(
-    nodes: Nodes, submit: Submit, look: Look
-) -> None:
     pk = submit("counting", pages=PAGES)
     wait_for(lambda: len(look.items(pk)) > PAGES // 4)
     psutil.Process(worker(look, pk)).kill()
     wait_for(lambda: len(look.items(pk)) > PAGES // 2)
     master = psutil.Process(worker(look, pk)).ppid()
-    (node,) = [node for node in nodes.values() if node.process.pid == master]
+    (node,) = [node for node in nodes if node.process.pid == master]
     node.process.kill()
     check(look, pk)
     found = counts(look, pk)

@@ -18,14 +18,6 @@ PAGES = 40
 pytestmark = pytest.mark.process
 
 
-@pytest.mark.parametrize(
-    "tasks",
-    [
-        [(1, False, "parse"), (20, False, "parse"), (1, False, "parse_async")],
-        [(3, True, "parse")],
-    ],
-    ids=["some wait", "three compute"],
-)
 def test_other_requests_continue_beside_slow_callbacks(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
@@ -33,11 +25,11 @@ def test_other_requests_continue_beside_slow_callbacks(
     look: Look,
     web: OddWeb,
     tmp_path: Path,
-    tasks: list[tuple[int, bool, str]],
 ) -> None:
     node = start_manage("runcrawler", "--node", "one", "--workers", 1)
-    for number, (held, computes, callback) in enumerate(tasks):
-        gate = tmp_path / f"gate-{held}-{callback}"
+    tasks = ((1, False, "parse"), (20, False, "parse"), (1, False, "parse_async"))
+    for number, (held, computes, callback) in enumerate((*tasks, (3, True, "parse"))):
+        gate = tmp_path / f"gate{number}"
         pk = submit("slow", url=web.url, gate=gate, held=held, computes=computes, callback=callback)
         # The start, and all pages that are not held: with a single worker, which is in a callback.
         look.wait(pk, lambda task: look.counts(pk).nf == 1 + PAGES)  # noqa: B023

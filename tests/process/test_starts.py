@@ -55,19 +55,14 @@ def test_death_at_any_step(
     marks = tmp_path / "marks"
     marks.mkdir()
     odd_env |= {"FAULT": ",".join(FAULTS), "FAULT_MARKS": str(marks)}
-    start_manage("runcrawler", "--node", "one", "--workers", 2, "--concurrency", 16)
+    odd_env["CRAWLFRAME_GRACE"] = str(2 * LONGEST_WAIT)
+    node = start_manage("runcrawler", "--node", "one", "--workers", 2, "--concurrency", 16)
     pk = submit("flood", pages=MANY)
     check(look, pk, MANY)
     assert {mark.name for mark in marks.iterdir()} == {fault.replace(":", "_") for fault in FAULTS}
     assert parts(pk) >= MANY // 500
 
-
-@pytest.mark.databases("postgres")
-def test_a_node_that_stops_leaves_the_start_to_another(
-    odd_env: dict[str, str], start_manage: Callable[..., Running], submit: Submit, look: Look
-) -> None:
-    odd_env["CRAWLFRAME_GRACE"] = str(2 * LONGEST_WAIT)
-    node = start_manage("runcrawler", "--node", "one", "--workers", 1)
+    # A node that stops leaves the start to another.
     pk = submit("flood", pages=SLOW, pause=5 * PAUSE)
     wait_for(lambda: parts(pk) >= 2)
     node.process.send_signal(signal.SIGTERM)

@@ -54,6 +54,7 @@ def test_it_is_said_once_and_each_page_counts_once(
     start_manage: Callable[..., Running],
     submit: Submit,
     look: Look,
+    redis_url: str,
     web: OddWeb,
     tmp_path: Path,
 ) -> None:
@@ -61,26 +62,14 @@ def test_it_is_said_once_and_each_page_counts_once(
     seen, marks = tmp_path / "seen", tmp_path / "marks"
     marks.mkdir()
     odd_env |= {"FAULT": ",".join(FAULTS), "FAULT_MARKS": str(marks)}
-    start_manage("runcrawler", "--node", "one", "--workers", 2, "--concurrency", 8)
+    node = start_manage("runcrawler", "--node", "one", "--workers", 2, "--concurrency", 8)
     pk = submit("ending", url=web.url, many=PAGES, seen=seen)
     check(look, pk)
     assert {*seen.read_text().splitlines()} == {f"{pk} {PAGES + 1}"}
     assert {mark.name for mark in marks.iterdir()} == {fault.replace(":", "_") for fault in FAULTS}
 
-
-@pytest.mark.databases("postgres")
-def test_the_last_word_of_each_task_of_a_node(
-    odd_env: dict[str, str],
-    start_manage: Callable[..., Running],
-    submit: Submit,
-    look: Look,
-    redis_url: str,
-    web: OddWeb,
-    tmp_path: Path,
-) -> None:
     # A worker that dies of it says it again.
-    seen = tmp_path / "seen"
-    node = start_manage("runcrawler", "--node", "one", "--workers", 2, "--concurrency", 8)
+    seen = tmp_path / "seen again"
     pk = submit("ending", url=web.url, many=PAGES, seen=seen, dies=True)
     check(look, pk)
     assert seen.read_text() == f"{pk} {PAGES + 1}\n" * 2
