@@ -103,13 +103,14 @@ class Rendering:
 
     async def fetch(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
         """A stage. Raises BadRequest."""
-        attempt = await self._plan(fetch.outcome, fetch.crawl, fetch.request)
+        attempt = await self._plan(fetch)
         response = await call_next(fetch)
         fetch.outcome.fetch.attempt = attempt
         return response
 
-    async def _plan(self, outcome: Outcome, crawl: TaskCrawl, request: Request) -> Attempt | None:
+    async def _plan(self, fetch: ClaimedFetch) -> Attempt | None:
         """Chooses the downloader of the request. None: it is not chosen here. Raises BadRequest."""
+        outcome, crawl, request = fetch.outcome, fetch.crawl, fetch.request
         mark, auto = render_of(outcome.record), _is_auto(crawl, request)
         if mark is not None:
             request.downloader = BROWSER

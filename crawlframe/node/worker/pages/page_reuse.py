@@ -45,7 +45,7 @@ class PageReuse:
 
     async def fetch(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
         """A stage: looks into the store before any fetch."""
-        fetch.stored = stored = await self._find(fetch.outcome, fetch.crawl, fetch.request)
+        fetch.stored = stored = await self._find(fetch)
         if stored.waits or stored.response is not None:
             self._reports.unsent(fetch)
         if stored.waits:
@@ -55,8 +55,7 @@ class PageReuse:
     async def take_over(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
         """A stage: looks whether the response need be parsed."""
         response = await call_next(fetch)
-        stored = fetch.stored or StoredCopy()
-        await self._take_over(fetch.outcome, fetch.crawl, fetch.request, stored, response)
+        await self._take_over(fetch, response)
         return response
 
     async def answer(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
@@ -78,9 +77,10 @@ class PageReuse:
         finally:
             fetch.asked = asked
 
-    async def _find(self, outcome: Outcome, crawl: TaskCrawl, request: Request) -> StoredCopy:
+    async def _find(self, fetch: ClaimedFetch) -> StoredCopy:
         """The stored copy for a request. Where no page is fresh, and another request fetches it,
         the outcome has ended, to look again later."""
+        outcome, crawl, request = fetch.outcome, fetch.crawl, fetch.request
         settings, reuse = crawl.settings, crawl.settings.reuse
         if not is_whole(request, settings):
             return StoredCopy()
@@ -117,17 +117,10 @@ class PageReuse:
         response.unchanged = True
         return StoredCopy(response, page, body)
 
-    async def _take_over(
-        self,
-        outcome: Outcome,
-        crawl: TaskCrawl,
-        request: Request,
-        stored: StoredCopy,
-        got: Response,
-    ) -> None:
+    async def _take_over(self, fetch: ClaimedFetch, got: Response) -> None:
         """Counts unchanged pages, and finds pages that need not be parsed again: then
         ``earlier`` of the outcome has the callback's results."""
-        settings = crawl.settings
+        outcome, crawl, request = fetch.outcome, fetch.crawl, fetch.request
         if got.file is not None:
             return
         if got.not_modified:
@@ -135,10 +128,10 @@ class PageReuse:
             outcome.count(NOT_MODIFIED)
         elif got.unchanged and got.stored is None:
             outcome.count(SAME_BYTES)
-        if settings.reuse.skip_unchanged and request.method == "GET":
+        if crawl.settings.reuse.skip_unchanged and request.method == "GET":
             outcome.results.signature = _signature(outcome, crawl, request)
             outcome.results.requests = []
-            page = stored.previous
+            page = fetch.stored.previous if fetch.stored is not None else None
             if page is not None and got.unchanged and page.signature == outcome.results.signature:
                 outcome.results.earlier = await self._source.results(page)
                 if outcome.results.earlier is not None:
