@@ -607,7 +607,8 @@ subprocess.Popen(["sleep", "{}"], start_new_session=True)
 def test_what_a_module_starts_at_import_ends_with_its_version(
     env: dict[str, str], starter: NodeStarter, project: Project, web: OddWeb
 ) -> None:
-    """Also when the whole node is killed; and not at any time before that."""
+    """Also when the whole node is killed; and not at any time before that. How an import ends that
+    dies: tests/node/test_offspring.py."""
     words = ["sleep", str(10_000 + os.getpid())]
     project.write("shops/helper.py", HELPER.format(words[1]))
     node = starter.node(env)
@@ -624,32 +625,11 @@ def test_what_a_module_starts_at_import_ends_with_its_version(
     (second,) = helpers()
     assert node.crawl(web.url) == "second"
     assert helpers() == {second}
-    _deadly_imports(node, starter, project)
-    node.until(lambda: helpers() == {second})  # a template of the same version ends
     os.kill(node.node.pid, signal.SIGKILL)
     node.until(lambda: len(helpers()) == 1 and second not in helpers())
     assert node.running.stop() == 0
     node.until(lambda: not helpers())
     node.until(lambda: not starter.processes())
-
-
-def _deadly_imports(node: View, starter: NodeStarter, project: Project) -> None:
-    """An import that kills itself also ends the processes that a module has started."""
-    words = ["sleep", str(20_000 + os.getpid())]
-    started = project.root.with_name("started")
-    for end, told in (
-        ("os._exit(3)", "died (exit code 3)"),
-        ("os.kill(os.getpid(), signal.SIGSEGV)", "died (SIGSEGV)"),
-        ("os.kill(os.getpid(), 9)", "died (SIGKILL)"),
-    ):
-        deadly = f"import os, signal\nopen({str(started)!r}, 'a').write('x')\n{end}\n"
-        path = project.write("shops/deadly.py", HELPER.format(words[1]) + deadly)
-        node.refused(told)
-        assert started.exists()
-        started.unlink()
-        assert not [one for one in starter.processes() if _words(one) == words]
-    path.unlink()
-    node.until(lambda: node.code.state == "live" and not node.code.problem)
 
 
 def _words(process: psutil.Process) -> list[str]:
