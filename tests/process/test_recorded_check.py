@@ -80,25 +80,18 @@ def test_a_version_goes_live_only_if_its_recorded_pages_pass(
     node.renewed(1)
     assert node.crawl(f"{web.url}two") == "second"
 
-    # Its callback hangs, kills the process, exits, or fetches.
+    # Its callback kills the process, or hangs. Others: tests/recorded, tests/node.
     for line, told in (
-        ("import time; time.sleep(99)", "recorded page index took longer than 4 s"),
         ("os.kill(os.getpid(), 9)", "page index ended the process that replays it (SIGKILL)"),
         (
             "import subprocess, time; subprocess.Popen(['sleep', '98765']); time.sleep(99)",
             "recorded page index took longer than 4 s",
         ),
-        ("os._exit(3)", "page index ended the process that replays it (exit code 3)"),
-        (
-            "import urllib.request; urllib.request.urlopen(response.url)",
-            "recorded pages are replayed without network",
-        ),
-        ("1 / 0", "ZeroDivisionError: division by zero"),
     ):
         project.write("shops/checked.py", CHECKED.format(line=line))
         node.refused(told)
         assert node.crawl(f"{web.url}{abs(hash(line))}", "checked") == "right"
-    assert sum(web.hits.values()) == 8  # those crawls: nothing was fetched for a check
+    assert sum(web.hits.values()) == 4  # those crawls: nothing was fetched for a check
 
     left = [
         one for one in psutil.process_iter(["cmdline"]) if "98765" in (one.info["cmdline"] or ())
