@@ -180,7 +180,6 @@ def test_within_what_pages_are_compared(
     ("settings", "words"),
     [
         ({"near_duplicates": "remove"}, "near_duplicates.action must be one of off, mark, drop"),
-        ({"near_within": "spider"}, 'write "near_duplicates": {"within": ...}'),
         ({"near_duplicates": {"within": "My Name"}}, "within is 'My Name'"),
         (
             {"near_duplicates": {"limit": 10}},
