@@ -83,9 +83,11 @@ def test_it_is_said_once_and_each_page_counts_once(
     assert task.na == len(look.pages(pk)) == 2002
     (summary,) = summaries(look, pk)
     assert (summary["outcome"], summary["reason"]) == ("finished", "page 40 is enough")
-    assert summary["stats"]["pages"] == task.nf - 2
     assert look.finishes(pk) == 1
     assert look.frontier.audit() == audit(task) == []
+    others = [one for one in look.pages(pk).values() if one.stats and one.state != "done"]
+    assert [(one.url, one.reason, one.detail) for one in others] == []
+    assert summary["stats"]["pages"] == task.nf - 2
     assert "spider.ending: task" in node.output
     assert "/page/40: enough with 40" in node.output
 
