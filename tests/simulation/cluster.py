@@ -7,12 +7,14 @@ import shutil
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
 from django.conf import settings as django_settings
 from django.core.management import call_command
 from django.db import DatabaseError, connections
+from django.db.models import Q
 from redis import RedisError
 
 from crawlframe.code.registry import Registry
@@ -91,7 +93,6 @@ class Cluster:
         django_settings.CRAWLFRAME = settings
         self.nodes = [Node(f"node{number}", settings, setup.registry) for number in range(nodes)]
         self.service = Machine("service")
-        self._frontier: Frontier | None = None  # of the judges
 
     def start(self) -> None:
         for one in self.nodes:
@@ -138,19 +139,22 @@ class Cluster:
 
         self.scheduler.thread(SYSTEM.network, "later", run)
 
-    def idle(self) -> bool:
-        """Whether all tasks have ended."""
-        tasks = self.call(lambda: [*Task.objects.values_list("state", flat=True)])
-        return not any(state in Task.ACTIVE for state in tasks)
+    def active(self) -> list[int]:
+        """The tasks that have not ended, or lack rows of cancelled requests."""
+        left = Task.objects.filter(Q(state__in=Task.ACTIVE) | Q(unwritten__isnull=False))
+        return self.call(lambda: [*left.values_list("pk", flat=True)])
+
+    @cached_property
+    def frontier(self) -> Frontier:
+        """Of the judges, outside of all processes."""
+        return Frontier.connect("redis://simulated", django_settings.CRAWLFRAME)
 
     def audit(self) -> list[str]:
         """Violations in Redis at this instant, unless it is known to be damaged."""
-        if self._frontier is None:
-            self._frontier = Frontier.connect("redis://simulated", django_settings.CRAWLFRAME)
-        partitions = range(self._frontier.store.partitions)
-        if any(self._frontier.store.era_of(number)[1] != "open" for number in partitions):
+        partitions = range(self.frontier.store.partitions)
+        if any(self.frontier.store.era_of(number)[1] != "open" for number in partitions):
             return []
-        return self._frontier.audit()
+        return self.frontier.audit()
 
     def run(self, seconds: float) -> None:
         self.scheduler.run(self.scheduler.now + seconds)

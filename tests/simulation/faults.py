@@ -8,6 +8,14 @@ from typing import NamedTuple
 
 ROLES = ("worker", "master", "steward", "template", "node")
 CALLS = ("lose request", "lose answer", "reset", "late", "slow")  # of Redis
+FOR_A_WHILE = (
+    "redis away",
+    "redis silent",
+    "redis full",
+    "database away",
+    "database full",
+    "database read-only",
+)
 POINTS = ("kill at", "kill at", "fail at", "pause at")  # a named point of the product
 
 
@@ -43,7 +51,9 @@ def schedule(seed: int, seconds: float, number: int, nodes: int) -> list[Fault]:
         elif kind == "redis call":
             target = chance.choice(CALLS)
             value = float(chance.randrange(1, 6))  # calls that it happens to
-        elif kind in ("redis away", "redis silent", "database away"):
+        elif kind == "redis fails over":
+            value = chance.uniform(0.0, 1.5)  # seconds of which the replica knows nothing
+        elif kind in FOR_A_WHILE:
             value = chance.choice((0.1, 1.0, 5.0, 12.0))
         elif kind == "redis back":
             value = chance.uniform(0.0, 15.0)  # seconds into the past
@@ -52,6 +62,8 @@ def schedule(seed: int, seconds: float, number: int, nodes: int) -> list[Fault]:
             value = float(chance.randrange(1, 200))  # points that are passed before
         elif kind == "clock":
             value = chance.choice((-3600.0, -5.0, 0.7, 90.0, 7200.0))
+        elif kind == "drift":
+            value = chance.choice((-0.05, -0.001, 0.001, 0.05))  # seconds gained each second
         found.append(Fault(at, kind, target, value))
     return sorted(found)
 
@@ -65,9 +77,14 @@ KINDS = {  # with their weights
     "redis silent": 1,
     "redis emptied": 1,
     "redis back": 1,
+    "redis fails over": 1,
+    "redis full": 1,
     "database away": 1,
     "database error": 2,
+    "database full": 1,
+    "database read-only": 1,
     "clock": 1,
+    "drift": 1,
     "code": 2,
     "broken code": 1,
 }

@@ -52,7 +52,7 @@ class System:
 
     def time(self) -> float:
         process = self.process
-        ahead = process.machine.clock if process is not None else 0.0
+        ahead = process.machine.ahead(self.scheduler.now) if process is not None else 0.0
         return self.scheduler.start + self.scheduler.now + ahead
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from redis import RedisError
+
 from crawlframe.base import processes
 from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
@@ -221,7 +223,11 @@ class Node:
 
     def _master(self, line: Any) -> None:
         services = Services(self.settings, self.registry, self.versions)
-        status = master.Master(self.settings, services, link=SupervisorLink(line)).run()
+        try:
+            status = master.Master(self.settings, services, link=SupervisorLink(line)).run()
+        except RedisError as error:  # its command ends with these words
+            log.error("the master ends: %s", error)
+            status = 1
         raise SystemExit(status)
 
 

@@ -16,15 +16,15 @@ from tests.simulation.redis.store import Store
 from tests.simulation.redis.values import ReplyError
 
 TIMEOUT = 4.0  # seconds, as the product's clients wait
-SNAPSHOT_EVERY = 1.0  # seconds
-SNAPSHOTS = 20
+SNAPSHOT_EVERY = 0.5  # seconds
+SNAPSHOTS = 40
 LATENCY = 0.0006  # seconds of a call at most
 
 
 class RedisLink(Link):
     def __init__(self, store: Store) -> None:
         super().__init__(store)
-        self.away_until = self.silent_until = 0.0
+        self.away_until = self.silent_until = self.full_until = 0.0
         self.fates: deque[str] = deque()  # of the next calls
         self.calls = 0
         self.snapshots: deque[tuple[float, Any]] = deque(maxlen=SNAPSHOTS)
@@ -59,6 +59,7 @@ class RedisLink(Link):
         if fate == "late":
             self._later(command)
             self._time_out()
+        self.store.full = scheduler.now < self.full_until
         reply = self._execute(command)
         if fate == "lose answer":
             self._time_out()
@@ -88,6 +89,11 @@ class RedisLink(Link):
 
         assert SYSTEM.network is not None
         scheduler.thread(SYSTEM.network, "packet", run)
+
+    def fail_over(self, lag: float, pause: float) -> float:
+        """A replica that lags by some seconds takes over after a pause. Returns its real lag."""
+        self.away_until = SYSTEM.scheduler.now + pause
+        return self.go_back(lag)
 
     def go_back(self, seconds: float) -> float:
         """Sets the store back to the snapshot that old. Returns its age."""

@@ -83,11 +83,20 @@ class Process:
 
 
 class Machine:
-    """A simulated computer: the processes and the clock of one node."""
+    """A simulated computer: the processes and the clock of one node. ``clock``: seconds that its
+    time of day is ahead; ``drift``: seconds that it gains each second since ``drifts_since``."""
 
     def __init__(self, name: str, clock: float = 0.0) -> None:
-        self.name, self.clock = name, clock  # clock: seconds that its time of day is ahead
+        self.name, self.clock = name, clock
+        self.drift = self.drifts_since = 0.0
         self.processes: list[Process] = []
+
+    def ahead(self, now: float) -> float:
+        """Seconds that its time of day is ahead at a time of the simulation."""
+        return self.clock + self.drift * (now - self.drifts_since)
+
+    def drifts(self, drift: float, now: float) -> None:
+        self.clock, self.drift, self.drifts_since = self.ahead(now), drift, now
 
 
 class Scheduler:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 import sqlite3
 from collections import deque
@@ -19,10 +20,17 @@ from tests.simulation.interpreter import SYSTEM
 from tests.simulation.judges import judge_database, judge_web
 from tests.simulation.node import Version
 from tests.simulation.orders import Order, drawn_orders, resume_all
+from tests.simulation.quiet import Quiet
 from tests.simulation.scheduler import Process
 
 CALM = 150.0  # seconds after the last fault in which everything must have ended
-STEP = 5.0  # seconds between two looks whether all has ended
+SETTLE = 30.0  # seconds after the last fault until the cluster is quiet
+SET_BACK = ("redis back", "redis fails over")
+DATABASE_ERRORS = {  # of SQLite
+    "database away": "disk I/O error",
+    "database full": "database or disk is full",
+    "database read-only": "attempt to write a readonly database",
+}
 LOOK = 1.0  # seconds between two audits of Redis
 
 
@@ -35,6 +43,7 @@ class Result:
     steps: int = 0
     crawls: int = 0
     fetches: int = 0
+    longest_end: float = 0.0  # seconds from the last request of a task to its end, in quiet
     trace: int = 0
     violations: list[str] = field(default_factory=list)
     timeline: deque[str] = field(default_factory=lambda: deque(maxlen=200_000))
@@ -49,7 +58,8 @@ class Armed:
 
 
 class Simulation:
-    """``number``: of faults. ``faults``: instead of the seed's own."""
+    """``number``: of faults; each fifth seed has none, and is judged most strictly. ``faults``:
+    instead of the seed's own."""
 
     def __init__(
         self,
@@ -63,11 +73,14 @@ class Simulation:
         self.nodes = chance.choice((1, 2, 3, 3))
         self.length = chance.choice((10.0, 20.0, 40.0))
         self.orders = [*drawn_orders(chance, self.length, seed)]
-        drawn = schedule(seed, self.length, number, self.nodes) if faults is None else faults
-        self.result = Result(seed, self.nodes, drawn)
+        if faults is None:
+            faults = schedule(seed, self.length, number if seed % 5 else 0, self.nodes)
+        self.result = Result(seed, self.nodes, faults)
         self.cluster = Cluster(setup, seed, self.nodes)
+        self._quiet = Quiet(self.cluster.frontier, self.cluster.web)
+        self._quiet_from = math.inf if faults else 0.0  # seconds
         self._armed: list[Armed] = []
-        self._database_away = 0.0
+        self._database: dict[str, float] = {}  # until when it refuses, by its error
         self._database_errors = 0
         self._versions = 1
 
@@ -95,6 +108,7 @@ class Simulation:
             result.fetches = len(cluster.web.fetches)
             result.crawls = sum(order.verb == "submit" for order in self.orders)
             result.trace = scheduler.trace
+            result.longest_end = self._quiet.longest
             cluster.close()
             connections.close_all()
             root.handlers = before
@@ -105,7 +119,7 @@ class Simulation:
         cluster, scheduler = self.cluster, self.cluster.scheduler
         events: list[tuple[float, object]] = [(fault.at, fault) for fault in self.result.faults]
         events += [(order.at, order) for order in self.orders]
-        if any(fault.kind == "redis back" for fault in self.result.faults):
+        if any(fault.kind in SET_BACK for fault in self.result.faults):
             cluster.link.keep_snapshots()
         cluster.start()
         cluster.run(1.5)
@@ -121,8 +135,10 @@ class Simulation:
         self._armed.clear()
         cluster.link.fates.clear()
         self._database_errors = 0
+        link = cluster.link
         scheduler.run(1.0 + max(
-            scheduler.now, cluster.link.away_until, cluster.link.silent_until, self._database_away
+            scheduler.now, link.away_until, link.silent_until, link.full_until,
+            *self._database.values(),
         ))  # fmt: skip
         if problem := cluster.ask(resume_all):
             self.say(f"tasks cannot be resumed: {problem}")
@@ -130,19 +146,20 @@ class Simulation:
         for node in cluster.nodes:
             if node.process is None or not node.process.alive:
                 node.start()
-        while scheduler.now < end:
-            self._run(scheduler.now + STEP)
-            if cluster.idle() or self.result.violations:
-                return
+        paused = [one.paused_until for one in scheduler.processes.values() if one.alive]
+        self._quiet_from = min(self._quiet_from, max([scheduler.now, *paused]) + SETTLE)
+        while scheduler.now < end and not self.result.violations and cluster.active():
+            self._run(scheduler.now + LOOK)
 
     def _run(self, until: float) -> None:
-        """Runs the cluster, and looks at Redis once a second."""
+        """Runs the cluster, and looks at Redis and at the tasks once a second."""
         scheduler = self.cluster.scheduler
         while scheduler.now < until and not self.result.violations:
             scheduler.run(min(until, scheduler.now + LOOK))
-            self.result.violations += [
-                f"at {scheduler.now:.1f} s: {problem}" for problem in self.cluster.audit()
-            ]
+            found = self.cluster.audit()
+            if scheduler.now > self._quiet_from:
+                found += self._quiet.look(scheduler.now, self.cluster.active())
+            self.result.violations += [f"at {scheduler.now:.1f} s: {problem}" for problem in found]
 
     # -- faults -----------------------------------------------------------------------------------
 
@@ -167,12 +184,19 @@ class Simulation:
                 cluster.link.store.flush()
             case "redis back":
                 self.say(f"Redis is {cluster.link.go_back(fault.value):.1f} s older")
-            case "database away":
-                self._database_away = now + fault.value
+            case "redis fails over":
+                lost = cluster.link.fail_over(fault.value, scheduler.random.choice((0.1, 2.0)))
+                self.say(f"a replica of Redis takes over, {lost:.1f} s older")
+            case "redis full":
+                cluster.link.full_until = now + fault.value
+            case "database away" | "database full" | "database read-only":
+                self._database[fault.kind] = now + fault.value
             case "database error":
                 self._database_errors += 1
             case "clock":
                 cluster.nodes[int(fault.target)].machine.clock += fault.value
+            case "drift":
+                cluster.nodes[int(fault.target)].machine.drifts(fault.value, now)
             case "code" | "broken code":
                 self._versions += 1
                 node = cluster.nodes[int(fault.target)]
@@ -225,9 +249,10 @@ class Simulation:
     def _on_disk(self, point: str) -> None:
         if SYSTEM.process is None:
             return
-        if SYSTEM.scheduler.now < self._database_away:
-            SYSTEM.scheduler.wait(0.001)
-            raise sqlite3.OperationalError("disk I/O error")
+        for kind, until in self._database.items():
+            if SYSTEM.scheduler.now < until:
+                SYSTEM.scheduler.wait(0.001)
+                raise sqlite3.OperationalError(DATABASE_ERRORS[kind])
         if self._database_errors:
             self._database_errors -= 1
             self.say(f"the database fails at {point}")

@@ -17,11 +17,13 @@ Reply = Any  # int, bytes, None, a list of replies, or an exception in the list 
 
 
 class Store:
-    """One server. ``clock``: seconds since the epoch. ``maxmemory``: bytes, 0 = no limit."""
+    """One server. ``clock``: seconds since the epoch. ``maxmemory``: bytes, 0 = no limit; ``full``:
+    it is reached, whatever the size."""
 
     def __init__(self, clock: Callable[[], float], *, seed: int = 0) -> None:
         self.clock = clock
         self.maxmemory = 0
+        self.full = False
         self.readonly = False
         self.run_id = sha1(str(seed).encode()).hexdigest()
         self.db = Keyspace(Random(seed))
@@ -38,7 +40,7 @@ class Store:
     def execute(self, command: tuple[bytes | str | int | float, ...]) -> Reply:
         """The reply to a command. Raises ReplyError."""
         self.db.advance(round(1_000_000 * self.clock()))
-        self._full = self.maxmemory > 0 and self.db.exceeds(self.maxmemory)
+        self._full = self.full or (self.maxmemory > 0 and self.db.exceeds(self.maxmemory))
         return self._execute(command)
 
     def flush(self) -> None:
