@@ -42,11 +42,12 @@ class Quiet:
     def _stalls(self, now: float, counts: Mapping[int, Counts | None]) -> Iterator[str]:
         meant = self._frontier.waits.of(counts)
         for task, found in counts.items():
-            seen = (found, len(self._web.fetches))
-            before, since = self._still.get(task, (None, now))
             if found is None or not found.nr or found.delayed or found.parked or task in meant:
-                seen = None
-            if seen is None or seen != before:
+                self._still.pop(task, None)
+                continue
+            seen = (found, len(self._web.fetches))
+            before, since = self._still.setdefault(task, (seen, now))
+            if seen != before:
                 self._still[task] = (seen, now)
             elif now > since + GO_ON_WITHIN:
                 yield f"task {task} waits for nothing since {since:.1f} s: {found}"
