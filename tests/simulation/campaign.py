@@ -22,6 +22,7 @@ class Totals:
     faults: int = 0
     crawls: int = 0
     fetches: int = 0
+    longest_end_s: float = 0.0  # from the last request of a task to its end, in a quiet cluster
     violations: int = 0  # seeds with violations
     bad: list[int] = field(default_factory=list)
     checksum: int = 0
@@ -34,6 +35,7 @@ class Totals:
         self.faults += len(result.faults)
         self.crawls += result.crawls
         self.fetches += result.fetches
+        self.longest_end_s = max(self.longest_end_s, result.longest_end)
         self.checksum = zlib.crc32(result.trace.to_bytes(8, "big"), self.checksum)
         if result.violations:
             self.violations += 1
@@ -49,6 +51,7 @@ class Totals:
             "faults": self.faults,
             "crawls": self.crawls,
             "fetches": self.fetches,
+            "longest_end_s": round(self.longest_end_s, 2),
             "violations": self.violations,
             "bad": self.bad[:50],
             "trace": f"{self.checksum:08x}",

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from django.db import transaction
 
 from crawlframe.frontier.client import eras, scripts
+from crawlframe.node import task_finisher
 from crawlframe.node.master import deferred_calls, generation, master
 from crawlframe.node.worker.commit import committer
 from crawlservice import services
@@ -106,6 +107,9 @@ DEFECTS: dict[str, Defect] = {
     ),
     "an end without a look at the ledger": InProgram(
         ending, "_may_end", lambda real: lambda task, missing, counts: True
+    ),
+    "ends are not noticed": InProgram(
+        task_finisher, "end_tasks", lambda real: lambda ledger, frontier, tasks: set()
     ),
     "an era that fills nothing": InProgram(Reconciliation, "run", lambda real: lambda self: self),
     "an era that nobody leaves": InProgram(eras.Eras, "confirm", lambda real: NEVER),
