@@ -1,4 +1,5 @@
-"""Orders: decisions of operators about a host, for all tasks and nodes.
+"""Orders: decisions of operators about a host, for all tasks and nodes; and names of hosts,
+``host`` or ``host:port``, in the form that they have in links.
 
 A decision is written to the database, with an entry in the journal, and then sent to Redis, where
 it takes effect at once. The leading steward sends orders that Redis missed; at the start of an era
@@ -7,6 +8,7 @@ it sends all orders again."""
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +22,8 @@ from django.db.models.functions import Concat, Now
 from redis import RedisError
 
 from crawlframe import gates
-from crawlframe.errors import CrawlframeError, FieldError
+from crawlframe.base.urls import host_of, normalise
+from crawlframe.errors import BadRequest, CrawlframeError, FieldError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.client.wording import error_text
 from crawlframe.frontier.hosts import HostOrder
@@ -29,14 +32,15 @@ from crawlservice.accounts import journal
 from crawlservice.connections import clock
 from crawlservice.connections.contained import contained
 from crawlservice.connections.frontier import frontier
-from crawlservice.hosts.names import check_name
-from crawlservice.models import NOTE, ORDERED, UNSENT, Host, RobotsFile
+from crawlservice.connections.lookup import NotFound
+from crawlservice.models import HOST, NOTE, ORDERED, UNSENT, Host, RobotsFile
 from crawlservice.tasks.submit import RedisNotUpdated
 
 MAX_DELAY = 86_400.0  # seconds
 MAX_CONCURRENCY = 10_000
 HOSTS_PER_ROUND = 500  # hosts whose decisions a steward sends in one round
 LIMITS = ("a delay", "a concurrency", *(f"a {name}" for name in gates.names()))  # of an order
+_FOREIGN = re.compile(r"[\s/?#@\\\0]")
 ORDER, RESUME, ROBOTS = "order", "resume", "robots"  # words of Host.unsent
 NO_ORDER: dict[str, Any] = {
     "delay": None, "concurrency": None, "gates": {}, "paused": False, "order_until": None,
@@ -285,3 +289,38 @@ def _as_recorded(terms: Terms) -> dict[str, Any]:
     """The terms as the journal records them."""
     until = {"until": terms.until.isoformat(timespec="seconds")} if terms.until else {}
     return until | ({"note": terms.note} if terms.note else {})
+
+
+class BadHost(CrawlframeError):
+    """This is no name of a host."""
+
+
+def check_name(given: str) -> str:
+    """The name as links have it: in lower case, international names in their ASCII form, without
+    the usual ports 80 and 443. Raises BadHost."""
+    name = given.strip()
+    problem = BadHost(
+        f"{given[:300]!r} is not a host; give one as it is in links, such as example.com or "
+        "example.com:8080, without https:// and path"
+    )
+    if not name or _FOREIGN.search(name):
+        raise problem
+    try:
+        scheme = "https" if name.endswith(":443") else "http"  # as links to that port have it
+        found = host_of(normalise(f"{scheme}://{name}/"))
+    except BadRequest:
+        raise problem from None
+    if not found or len(found) > HOST:
+        raise problem
+    return found
+
+
+def get_host(given: str) -> Host:
+    """The host of this name. Raises BadHost and NotFound."""
+    name = check_name(given)
+    host = Host.objects.select_related("ordered_by").filter(name=name).first()
+    if host is None:
+        raise NotFound(
+            "host", f"nothing is known of the host {name}; it has not been fetched from yet"
+        )
+    return host

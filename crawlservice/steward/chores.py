@@ -9,7 +9,7 @@ from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.models import Page, Profile, Task
 from crawlservice.quality.reader import Bounds
 from crawlservice.quality.watch import QualityWatch
-from crawlservice.rollouts.refusal import take_back
+from crawlservice.rollouts.status import take_back
 from crawlservice.steward.nodes import DeadNodes, RedisCheck
 from crawlservice.steward.pruning import Pruner
 from crawlservice.steward.task_chore import TaskChore

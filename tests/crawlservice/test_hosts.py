@@ -21,8 +21,7 @@ from crawlservice.connections import clock
 from crawlservice.connections.lookup import NotFound
 from crawlservice.hosts import orders
 from crawlservice.hosts.chores import look_after
-from crawlservice.hosts.names import BadHost, check_name, get_host
-from crawlservice.hosts.orders import BadOrder, Terms
+from crawlservice.hosts.orders import BadHost, BadOrder, Terms, check_name, get_host
 from crawlservice.hosts.rules import HostCondition
 from crawlservice.hosts.states import HostNow, read
 from crawlservice.ledger.recovery import renew

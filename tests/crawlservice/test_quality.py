@@ -28,7 +28,7 @@ from crawlservice.quality.version_trial import VersionTrial
 from crawlservice.quality.watch import QualityWatch
 from crawlservice.quality.wording import words_of
 from crawlservice.rollouts.canary import CanaryTrial
-from crawlservice.rollouts.refusal import take_back
+from crawlservice.rollouts.status import take_back
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.web import log_in_as, login, texts

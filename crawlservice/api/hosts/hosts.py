@@ -15,8 +15,7 @@ from crawlservice.api.parts.errors import Operations, status_of
 from crawlservice.api.parts.paging import TEXT, After, Limit, newest_first, page_of
 from crawlservice.api.parts.schemas import Output, StrictInput
 from crawlservice.hosts import orders
-from crawlservice.hosts.names import get_host
-from crawlservice.hosts.orders import MAX_CONCURRENCY, MAX_DELAY, Terms
+from crawlservice.hosts.orders import MAX_CONCURRENCY, MAX_DELAY, Terms, get_host
 from crawlservice.hosts.rules import RULES, Which, chosen
 from crawlservice.hosts.states import described, read
 from crawlservice.models import HOST, NOTE, Host

@@ -27,7 +27,7 @@ from crawlservice.alerts.state import AlertResolved
 from crawlservice.connections.installation import OtherInstallation
 from crawlservice.connections.lookup import NotFound
 from crawlservice.exports.changes import FromFile
-from crawlservice.hosts.names import BadHost
+from crawlservice.hosts.orders import BadHost
 from crawlservice.tasks.results.export import ExportError
 from crawlservice.tasks.results.item_filter import BadUsageFilter
 from crawlservice.tasks.spider_switch import SpiderDisabled

@@ -19,8 +19,7 @@ from crawlservice.cli.noun import Noun
 from crawlservice.cli.terminal import STYLES, facts_table, plain
 from crawlservice.hosts import orders
 from crawlservice.hosts.host_labels import LABELS, speed, why
-from crawlservice.hosts.names import get_host
-from crawlservice.hosts.orders import Terms
+from crawlservice.hosts.orders import Terms, get_host
 from crawlservice.hosts.rules import Which, chosen, rule_of
 from crawlservice.hosts.states import HostNow, described, read, tasks_of
 from crawlservice.models import Host

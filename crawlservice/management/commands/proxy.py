@@ -18,7 +18,7 @@ from crawlservice.cli.listing import Listing, attributes
 from crawlservice.cli.noun import Noun
 from crawlservice.connections import clock
 from crawlservice.connections.frontier import frontier
-from crawlservice.hosts.names import check_name
+from crawlservice.hosts.orders import check_name
 from crawlservice.models import Proxy
 from crawlservice.proxies.check import AT_A_TIME, check_all
 from crawlservice.proxies.entry import BadProxy, check_fields, read_lines, store
