@@ -263,8 +263,8 @@ def test_a_task_without_layers_has_no_table(published: Frontier, as_role: Any) -
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"layers": -1}, "from 0 to 1000"),
-        ({"layers": 5000}, "from 0 to 1000"),
+        ({"layers": -1}, "at least 0 and at most 1,000"),
+        ({"layers": 5000}, "at least 0 and at most 1,000"),
         ({"pause_layers": True}, "needs layers"),
     ],
 )
