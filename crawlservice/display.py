@@ -135,11 +135,6 @@ def laid_out(text: str) -> SafeString:
     return format_html('<pre class="cf-text">{}</pre>', text)
 
 
-def marked(text: str | Promise) -> SafeString:
-    """Text that is highlighted."""
-    return badge(text, "bad")
-
-
 def moment(at: datetime | None, zone: tzinfo | None = None) -> SafeString | str:
     """A time on one line. The zone is named unless it is the page's, UTC."""
     if at is None:

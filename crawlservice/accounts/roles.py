@@ -113,19 +113,11 @@ def may_submit(user: User) -> bool:
     return user.has_perm("crawlservice.submit_task")
 
 
-def may_steer(user: User, task: Task) -> bool:
-    """Whether the user may pause, resume, cancel and retry the task: operators any, submitters
-    their own."""
+def may_steer(user: User, row: Task | Watch) -> bool:
+    """Whether the user may control the task or the watch: operators any, submitters their own."""
     if user.has_perm("crawlservice.steer_task"):
         return True
-    return may_submit(user) and task.user_id is not None and task.user_id == user.pk
-
-
-def may_steer_watch(user: User, watch: Watch) -> bool:
-    """The same for a watch."""
-    if user.has_perm("crawlservice.steer_task"):
-        return True
-    return may_submit(user) and watch.user_id is not None and watch.user_id == user.pk
+    return may_submit(user) and row.user_id is not None and row.user_id == user.pk
 
 
 def role_of(user: AbstractUser) -> str:

@@ -13,6 +13,7 @@ from django.utils.translation import gettext
 from crawlframe.base.program import command
 from crawlservice.display import (
     condition_badge,
+    duration,
     in_words,
     label_chips,
     link_to,
@@ -22,20 +23,24 @@ from crawlservice.display import (
     sparkline,
     state_badge,
 )
-from crawlservice.display import duration as clock_of
 from crawlservice.hosts.host_labels import wait_of
 from crawlservice.tasks.progress.forecast import Forecast
 
 register = template.Library()
 register.simple_tag(command)
+register.simple_tag(label_chips)
+register.filter("condition", condition_badge)
+register.filter("duration", duration)
+register.filter("in_words", in_words)
+register.filter("linked", link_to)
+register.filter("moment", moment)
+register.filter("readable", readable)
+register.filter("reason", reason_words)
+register.filter("sparkline", sparkline)
+register.filter("state", state_badge)
+register.filter("wait", wait_of)
 
 WHO = ("command", "by_itself")  # keys of an action's detail for actors other than users
-
-
-@register.filter
-def duration(seconds: float | None) -> str:
-    """``75`` -> ``1:15``."""
-    return clock_of(seconds)
 
 
 @register.filter
@@ -62,18 +67,6 @@ def delay_in_words(delay: Any) -> str:
     if not delay:
         return gettext("no delay")
     return gettext("{n} s between two requests to a host").format(n=delay)
-
-
-register.simple_tag(label_chips)
-register.filter("linked", link_to)
-register.filter("moment", moment)
-register.filter("readable", readable)
-register.filter("in_words", in_words)
-register.filter("state", state_badge)
-register.filter("wait", wait_of)
-register.filter("sparkline", sparkline)
-register.filter("reason", reason_words)
-register.filter("condition", condition_badge)
 
 
 @register.inclusion_tag("admin/crawlservice/_bar.html")

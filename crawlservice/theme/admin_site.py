@@ -30,12 +30,10 @@ class AdminSite(UnfoldAdminSite):
         raise Http404
 
     def extra_urls(self) -> list[URLPattern]:
-        from crawlservice.admin.nodes import nodes
-        from crawlservice.admin.spiders import spiders
-        from crawlservice.admin.tasks import errors, submit_page
+        from crawlservice.admin.parts import pages
 
-        pages = (nodes, submit_page, spiders, errors)
-        return [pattern for page in pages for pattern in page.urls(self)]
+        # Those with fewer parameters first: task/3/items/now/ is no item.
+        return sorted(pages.urls, key=lambda one: str(one.pattern).count("<"))
 
     def search(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -47,9 +45,9 @@ class AdminSite(UnfoldAdminSite):
     def index(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        from crawlservice.admin.nodes import nodes
+        from crawlservice.admin import nodes
 
         if request.user.has_perm("crawlservice.view_task"):
-            return nodes.page(self, request)
+            return nodes.dashboard(request)
         page: HttpResponse = super().index(request, extra_context)
         return page

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from django.http import HttpRequest
 from django.templatetags.static import static
 from django.utils.timezone import get_current_timezone_name
 
 
-def _style(request: HttpRequest) -> str:
-    return static("crawlservice/theme.css")
-
-
-def _icon(request: HttpRequest) -> str:
-    return static("crawlservice/icon.svg")
-
-
-def _pages(request: HttpRequest) -> str:
-    return static("crawlservice/pages.css")
-
-
-def _script(request: HttpRequest) -> str:
-    return static("crawlservice/theme.js")
-
-
-def _evaluator(request: HttpRequest) -> str:
-    return static("crawlservice/evaluator.js")
+def _file(name: str) -> Callable[[HttpRequest], str]:
+    """The address of a static file, as the theme asks for it."""
+    return lambda request: static(f"crawlservice/{name}")
 
 
 def zone(request: HttpRequest) -> tuple[str, str]:
@@ -37,12 +24,12 @@ UNFOLD = {
     "SITE_HEADER": "Crawlframe",
     "SITE_SYMBOL": "hub",
     "SITE_URL": None,  # there is no other site
-    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": _icon}],
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": _file("icon.svg")}],
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_LANGUAGES": True,
-    "STYLES": [_style, _pages],
-    "SCRIPTS": [_script, _evaluator],
+    "STYLES": [_file("theme.css"), _file("pages.css")],
+    "SCRIPTS": [_file("theme.js"), _file("evaluator.js")],
     "ENVIRONMENT": "crawlservice.theme.theme.zone",
     "SIDEBAR": {"navigation": "crawlservice.theme.menu.groups"},
     "TABS": "crawlservice.theme.menu.tabs",

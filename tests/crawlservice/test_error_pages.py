@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import translation
 
-from crawlservice.admin.nodes import nodes
+from crawlservice.admin import nodes
 from crawlservice.web import refusals
 
 LIST = "/admin/crawlservice/webhook/"
@@ -52,7 +52,7 @@ def test_each_error_has_a_page(
     english: str,
     chinese: str,
 ) -> None:
-    monkeypatch.setattr(nodes, "page", broken)
+    monkeypatch.setattr(nodes, "dashboard", broken)
     for language, words in (("en", english), ("zh-hans", chinese)):
         answer = operator.get(place, headers={"host": host, "accept-language": language})
         page = answer.content.decode()
@@ -93,11 +93,16 @@ def test_a_host_that_is_not_known_names_the_setting_and_is_logged_once(
     assert "<b>" not in page
 
 
-@pytest.mark.parametrize("host", ["a]", "[a", "[::1", "]["])
-def test_a_host_that_is_no_address_has_the_page_too(operator: Client, host: str) -> None:
-    answer = operator.get("/admin/", headers={"host": host})
-    assert answer.status_code == 400
-    assert f"“{host}”" in answer.content.decode()
+def test_a_host_that_is_no_address_has_the_page_too(operator: Client) -> None:
+    for host in (
+        "a]",
+        "[a",
+        "[::1",
+        "][",
+    ):
+        answer = operator.get("/admin/", headers={"host": host})
+        assert answer.status_code == 400
+        assert f"“{host}”" in answer.content.decode()
 
 
 def test_an_unknown_host_is_an_error_in_the_form_of_the_api(operator: Client) -> None:

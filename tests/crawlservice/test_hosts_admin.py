@@ -14,7 +14,7 @@ from django.utils import timezone, translation
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.hosts import HostOrder, HostState
 from crawlservice.accounts.roles import ROLES
-from crawlservice.admin.hosts.page import DECISIONS
+from crawlservice.admin.hosts.hosts import DECISIONS
 from crawlservice.alerts import dashboard_summary
 from crawlservice.alerts.chores import AlertMonitor
 from crawlservice.connections import clock
@@ -26,7 +26,7 @@ from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.test_api_hosts import NAME, busy
 from tests.crawlservice.test_hosts import hold
-from tests.crawlservice.web import cells, login, login_as, texts
+from tests.crawlservice.web import cells, login, login_as, look, texts
 
 LIST = "/admin/crawlservice/host/"
 
@@ -34,12 +34,6 @@ LIST = "/admin/crawlservice/host/"
 @pytest.fixture
 def admin(published: Frontier) -> Client:
     return login(is_superuser=True)
-
-
-def look(client: Client, place: str = LIST, status: int = 200) -> str:
-    answer = client.get(place)
-    assert answer.status_code == status
-    return str(answer.content.decode())
 
 
 def place(host: Host, part: str = "change") -> str:
@@ -85,7 +79,7 @@ def test_states_are_told_in_plain_words(admin: Client, published: Frontier) -> N
     published.hosts.order("e", HostOrder(paused=True))
     published.hosts.robots("f", wait=600)
     busy(published)
-    page = look(admin)
+    page = look(admin, LIST)
     found = dict(zip(cells(page, "name"), cells(page, "condition"), strict=True))
     words = {
         "a": "restingafter a refusal (429 or 503), until ",
@@ -108,7 +102,7 @@ def test_states_are_told_in_plain_words(admin: Client, published: Frontier) -> N
 def test_without_redis_the_list_shows_what_is_recorded(admin: Client) -> None:
     Host.objects.create(name=NAME, pages=1234, errors=5, last_status=200, latency_ms=17.4)
     with redis_at("redis://127.0.0.1:1/0"):
-        page = look(admin)
+        page = look(admin, LIST)
         single = look(admin, place(Host.objects.get()))
     assert cells(page, "shown_pages") == ["1,234"]
     assert cells(page, "latency") == ["17 ms"]
@@ -141,12 +135,12 @@ def test_the_number_of_queries_does_not_grow(admin: Client, published: Frontier)
     def count() -> tuple[int, int]:
         before = published.store.redis.info("stats")["total_commands_processed"]
         with CaptureQueriesContext(connection) as queries:
-            look(admin)
+            look(admin, LIST)
         after = published.store.redis.info("stats")["total_commands_processed"]
         return len(queries), after - before
 
     Host.objects.create(name="first.example")
-    look(admin)
+    look(admin, LIST)
     few = count()
     Host.objects.bulk_create(Host(name=f"h{n}.example") for n in range(200))
     many = count()
@@ -201,7 +195,7 @@ def test_who_sees_and_who_decides(published: Frontier, as_role: Callable[[str], 
             assert browser.get(place(host, verb)).status_code == (200 if may else 403)
             if not may:
                 assert browser.post(place(host, verb), {"delay": 1}).status_code == 403
-        choices = texts(look(browser), "select[name=action] option")
+        choices = texts(look(browser, LIST), "select[name=action] option")
         assert any("Pause" in choice for choice in choices) == may, role
     assert not Action.objects.filter(verb__endswith="host").exists()
 

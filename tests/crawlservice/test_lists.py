@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from selectolax.lexbor import LexborHTMLParser
 
-from crawlservice.admin.parts import keyset, search
+from crawlservice.admin.parts import keyset
 from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.models import Item, Page, Task
 from crawlservice.tasks.results.task_rows import DISORDER, all_before, none_before
@@ -97,7 +97,7 @@ def test_items_are_searched_anywhere_or_in_a_field(many: Client) -> None:
 def test_a_search_goes_through_the_latest_rows_only(
     many: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "SEARCHED_ROWS", 2)
+    monkeypatch.setattr(keyset, "SEARCHED_ROWS", 2)
     assert len(cells(look(many, "item/?q=Item"), "short")) == 2
     assert len(cells(look(many, "page/?q=/"), "short_url")) == 2
     task = Task.objects.get(spider="shop").pk
@@ -108,7 +108,7 @@ def test_where_there_is_no_index_the_latest_rows_are_looked_at(
     many: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Page.objects.update(version="1f00")
-    monkeypatch.setattr(keyset, "SEARCHED_ROWS", 2)
+    monkeypatch.setattr(keyset, "FILTERED_ROWS", 2)
     page = look(many, "page/?version=1f00")
     assert len(cells(page, "short_url")) == 2
     assert "searched: the latest 2" in page

@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth.models import Group, User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from selectolax.lexbor import LexborHTMLParser
+
+from crawlservice.alerts import dashboard_summary
+from crawlservice.monitoring import charts, overview
 
 
 def cells(page: str, column: str) -> list[str]:
@@ -47,3 +52,30 @@ def rows(page: str, selector: str = "tbody tr") -> list[list[str]]:
     """The same for rows, as the texts of their cells."""
     found = LexborHTMLParser(page).css(selector)
     return [[" ".join(cell.text().split()) for cell in row.css("td")] for row in found]
+
+
+def look(client: Client, place: str = "/admin/", status: int = 200) -> str:
+    """A page, with numbers of now; its status must be this."""
+    for cached in (
+        dashboard_summary.snapshot,
+        overview.snapshot,
+        overview.hosts,
+        charts.of_cluster,
+    ):
+        cached.clear()
+    answer = client.get(place)
+    assert answer.status_code == status, (place, answer.status_code)
+    return str(answer.content.decode())
+
+
+def counted(client: Client, place: str = "/admin/") -> tuple[str, int]:
+    """A page, and how many queries it costs."""
+    with CaptureQueriesContext(connection) as queries:
+        page = look(client, place)
+    return page, len(queries)
+
+
+def act(client: Client, place: str, action: str, *rows: Any) -> str:
+    """The list after an action on these rows."""
+    form = {"action": action, "_selected_action": [str(row.pk) for row in rows]}
+    return str(client.post(place, form, follow=True).content.decode())

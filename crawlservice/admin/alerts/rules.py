@@ -7,48 +7,25 @@ from zoneinfo import available_timezones
 
 from django import forms
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern, path, reverse
+from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_POST
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
     UnfoldAdminDecimalFieldWidget,
-    UnfoldAdminTextareaWidget,
 )
 
 from crawlservice.accounts.journal import by, record
-from crawlservice.admin.parts.columns import Owner
-from crawlservice.admin.parts.own_page import Journaled
-from crawlservice.admin.parts.setting_fields import SpidersWidget
+from crawlservice.admin.parts.lookups import Journaled, Owner
+from crawlservice.admin.parts.pages import POST, page, to
+from crawlservice.admin.parts.spider_fields import LinesField, SpidersWidget
 from crawlservice.alerts import rule_fields, wording
 from crawlservice.alerts.condition import conditions
 from crawlservice.alerts.rule_fields import BadRule
 from crawlservice.models import AlertRule, AlertTarget, Severity
 
 PREFIX = "threshold-"
-
-
-class LinesField(forms.CharField):
-    """Names, one a line; its value is a list."""
-
-    def __init__(self, label: Any, help_text: Any, kind: Any = UnfoldAdminTextareaWidget) -> None:
-        widget = kind(attrs={"rows": 2, "spellcheck": "false"})
-        super().__init__(required=False, label=label, help_text=help_text, widget=widget)
-
-    def to_python(self, value: Any) -> Any:
-        if isinstance(value, list):
-            return value
-        return [line.strip() for line in str(value or "").splitlines() if line.strip()]
-
-    def prepare_value(self, value: Any) -> Any:
-        return "\n".join(map(str, value)) if isinstance(value, list) else value
-
-    def has_changed(self, initial: Any, data: Any) -> bool:
-        return bool(self.to_python(data) != (initial or []))
 
 
 def _threshold_fields() -> dict[str, forms.Field]:
@@ -147,10 +124,6 @@ class RuleAdmin(Owner, Journaled):
         ),
     )  # fmt: skip
 
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(require_POST(self.make_default))
-        return [path("default/", view, name="crawlservice_alertrule_default"), *super().get_urls()]
-
     def get_queryset(self, request: HttpRequest) -> QuerySet[AlertRule]:
         rows: QuerySet[AlertRule] = super().get_queryset(request)
         return rows.prefetch_related("targets")
@@ -163,23 +136,6 @@ class RuleAdmin(Owner, Journaled):
             "any_target": AlertTarget.objects.filter(enabled=True).exists(),
             "any_rule": AlertRule.objects.exists(),
         }
-
-    def make_default(self, request: HttpRequest) -> HttpResponse:
-        """Makes the rule that reports everything from warnings on to all enabled targets."""
-        if not self.has_add_permission(request):
-            raise PermissionDenied
-        targets = [*AlertTarget.objects.filter(enabled=True)]
-        place = reverse("admin:crawlservice_alertrule_changelist")
-        if not targets:
-            self.message_user(request, _("Make a target first."), messages.ERROR)
-            return HttpResponseRedirect(place)
-        rule = rule_fields.make_default(targets)
-        names = [target.name for target in targets]
-        record("add_alertrule", **by(request), name=rule.name, id=rule.pk, targets=names)
-        self.message_user(request, _("The rule was made."), messages.SUCCESS)
-        return HttpResponseRedirect(place)
-
-    # -- columns ----------------------------------------------------------------------------------
 
     @admin.display(description=_("what"))
     def what(self, rule: AlertRule) -> str:
@@ -199,3 +155,16 @@ class RuleAdmin(Owner, Journaled):
         if rule.quiet_from is None or rule.quiet_until is None:
             return "-"
         return f"{rule.quiet_from:%H:%M}–{rule.quiet_until:%H:%M} {rule.timezone}"
+
+
+@page("crawlservice/alertrule/default/", "crawlservice_alertrule_default", "add_alertrule", POST)
+def make_default(request: HttpRequest) -> HttpResponse:
+    """Makes the rule that reports everything from warnings on to all enabled targets."""
+    if targets := [*AlertTarget.objects.filter(enabled=True)]:
+        rule = rule_fields.make_default(targets)
+        names = [target.name for target in targets]
+        record("add_alertrule", **by(request), name=rule.name, id=rule.pk, targets=names)
+        messages.success(request, _("The rule was made."))
+    else:
+        messages.error(request, _("Make a target first."))
+    return to("crawlservice_alertrule_changelist")

@@ -12,14 +12,13 @@ from django.http import HttpRequest
 from django.utils.html import escape
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action
-from unfold.widgets import UnfoldAdminTextInputWidget
 
 from crawlframe.base.secret import MASK
 from crawlframe.errors import ConfigError
 from crawlservice.accounts.journal import by, record
-from crawlservice.admin.parts.columns import Owner, column
-from crawlservice.admin.parts.outbox_rows import OutboxRows, filter_of
-from crawlservice.admin.parts.own_page import Journaled
+from crawlservice.admin.parts.fields import text
+from crawlservice.admin.parts.lookups import Journaled, Owner, column
+from crawlservice.admin.parts.read_only import OutboxRows, outbox_filter
 from crawlservice.alerts.channels import set_address
 from crawlservice.alerts.outbox import OUTBOX, send_again
 from crawlservice.alerts.rule_fields import BadRule
@@ -30,11 +29,7 @@ TESTS = 5  # targets tested at once: each may take half a minute
 
 
 class TargetForm(forms.ModelForm):
-    address = forms.CharField(
-        label=_("Address"),
-        required=False,
-        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "spellcheck": "false"}),
-    )
+    address = text(_("Address"), attrs={"autocomplete": "off", "spellcheck": "false"})
 
     class Meta:
         model = AlertTarget
@@ -133,13 +128,12 @@ class MessageAdmin(OutboxRows):
     list_display = (
         "id", "target", "title", "state", "attempts", "next_try", "sent", "problem", "created",
     )  # fmt: skip
-    list_filter = (filter_of(OUTBOX), "target")
+    list_filter = (outbox_filter(OUTBOX), "target")
     list_select_related = ("target", "rule")
     fields = (
         "target", "rule", "title", "shown_text", "state", "attempts", "next_try", "sent",
         "problem", "reply", "created",
     )  # fmt: skip
-    readonly_fields = fields
 
     def resend(self, row: AlertMessage) -> dict[str, Any]:
         send_again(row)

@@ -7,26 +7,31 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action
-from unfold.widgets import UnfoldAdminTextInputWidget
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.exports.form import CONDITIONS, PARTS, ExportForm
-from crawlservice.admin.parts.columns import column
-from crawlservice.admin.parts.lookups import DeclaredLookups, row_action
-from crawlservice.admin.parts.whole_page import secret_page, whole_page
+from crawlservice.admin.parts.fields import text
+from crawlservice.admin.parts.lookups import DeclaredLookups, Journaled, column, row_action
+from crawlservice.admin.parts.pages import (
+    FORM,
+    page,
+    posted,
+    secret_page,
+    to,
+    whole_page,
+)
 from crawlservice.display import badge, label_chips, moment, page_link, readable, task_link
 from crawlservice.exports import changes
 from crawlservice.exports.addresses import BadExport
@@ -50,11 +55,9 @@ SHOWN = ("state", "scope", "shown_target", *PROGRESS[1:])
 
 
 class ControlForm(forms.Form):
-    begin = forms.CharField(
-        label=_("Start again from"),
-        required=False,
-        widget=UnfoldAdminTextInputWidget(),
-        help_text=_("beginning, now, a date such as 2026-11-01T06:00Z, or a row number"),
+    begin = text(
+        _("Start again from"),
+        _("beginning, now, a date such as 2026-11-01T06:00Z, or a row number"),
     )
 
 
@@ -64,7 +67,8 @@ def _change(request: HttpRequest, export: Export, verb: str, **given: Any) -> No
 
 
 @admin.register(Export)
-class ExportAdmin(DeclaredLookups):
+class ExportAdmin(Journaled, DeclaredLookups):
+    journal_noun = "export"
     form = ExportForm
     conditional_fields = CONDITIONS
     list_display = (
@@ -77,11 +81,6 @@ class ExportAdmin(DeclaredLookups):
     actions = ("pause", "resume")
     actions_submit_line = ("save_and_try",)
     readonly_fields = (*SHOWN,)
-
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.control_page)
-        name = "crawlservice_export_control"
-        return [path("<int:pk>/control/", view, name=name), *super().get_urls()]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Export]:
         return with_newest(super().get_queryset(request))
@@ -126,8 +125,6 @@ class ExportAdmin(DeclaredLookups):
                 messages.warning(request, f"{file.node}: {problem}" if file else problem)
         return {}
 
-    # -- saving -----------------------------------------------------------------------------------
-
     def save_model(self, request: HttpRequest, obj: Export, form: Any, change: bool) -> None:
         self._save(request, obj, form, change)
         for one in self.get_actions_submit_line(request, obj.pk):
@@ -150,15 +147,6 @@ class ExportAdmin(DeclaredLookups):
         request.made_secret = secret  # type: ignore[attr-defined]
         record("add export", **by(request), export=obj.name, begin=begin)
 
-    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> None:
-        """The journal has it."""
-
-    log_change = log_addition
-
-    def log_deletions(self, request: HttpRequest, queryset: QuerySet[Export]) -> None:
-        for row in queryset:
-            record("delete export", **by(request), export=row.name)
-
     def response_add(
         self, request: HttpRequest, obj: Export, post_url_continue: str | None = None
     ) -> HttpResponse:
@@ -167,13 +155,11 @@ class ExportAdmin(DeclaredLookups):
             return answer
         title = _("Secret of the export {name}").format(name=obj.name)
         back = reverse("admin:crawlservice_export_change", args=[obj.pk])
-        return secret_page(self.admin_site, request, title, secret, back)
+        return secret_page(request, title, secret, back)
 
     def response_post_save_add(self, request: HttpRequest, obj: Export) -> HttpResponseRedirect:
         """Redirects to the page on which its target can be tried."""
         return HttpResponseRedirect(reverse("admin:crawlservice_export_control", args=[obj.pk]))
-
-    # -- columns ----------------------------------------------------------------------------------
 
     state = column(lambda export: badge(*STATES[state_of(export)]), _("state"))
 
@@ -213,8 +199,6 @@ class ExportAdmin(DeclaredLookups):
 
     control = column(lambda export: page_link(_("control"), "export_control", export.pk), "")
 
-    # -- actions ----------------------------------------------------------------------------------
-
     pause = row_action(
         *(_("Pause selected exports"), "change"),
         lambda request, export: _change(request, export, "pause"),
@@ -228,54 +212,59 @@ class ExportAdmin(DeclaredLookups):
 
     @action(description=_("Save and try the target"), permissions=["try"])
     def save_and_try(self, request: HttpRequest, export: Export) -> None:
-        transaction.on_commit(lambda: self._try(request, export))  # it may take long
+        transaction.on_commit(lambda: _try(request, export))  # it may take long
 
-    def _try(self, request: HttpRequest, export: Export) -> None:
-        # Imported here: nothing else in the web needs it.
-        from crawlservice.exports.exporter import tried
 
-        problem = tried(Export.objects.get(pk=export.pk), settings.CRAWLFRAME)
-        record("test export", **by(request), export=export.name, problem=problem)
-        if problem:
-            messages.error(request, f"{export}: {problem}")
-        else:
-            text = _("{export}: the target can be reached and written from this machine")
-            messages.success(request, text.format(export=export))
+def _try(request: HttpRequest, export: Export) -> None:
+    # Imported here: nothing else in the web needs it.
+    from crawlservice.exports.exporter import tried
 
-    def control_page(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Pauses, resumes, or starts again from a point."""
-        if not super().has_change_permission(request):
-            raise PermissionDenied
-        export = get_object_or_404(Export, pk=pk)
-        form = ControlForm(request.POST or None)
-        if request.method == "POST" and form.is_valid():
-            try:
-                return self._controlled(request, export, form.cleaned_data["begin"])
-            except BadExport as error:
-                form.add_error("begin", str(error).partition(": ")[2])
-            except CrawlframeError as error:
-                messages.error(request, str(error))
-        return whole_page(
-            *(self.admin_site, request, "export/control", export.name),
-            heading=export.name,
-            opts=self.opts,
-            back=reverse("admin:crawlservice_export_changelist"),
-            export=export,
-            left=left(export),
-            state=self.state(export),
-            form=form,
-            is_fullwidth="",
-        )
+    problem = tried(Export.objects.get(pk=export.pk), settings.CRAWLFRAME)
+    record("test export", **by(request), export=export.name, problem=problem)
+    if problem:
+        messages.error(request, f"{export}: {problem}")
+    else:
+        text = _("{export}: the target can be reached and written from this machine")
+        messages.success(request, text.format(export=export))
 
-    def _controlled(self, request: HttpRequest, export: Export, begin: str) -> HttpResponse:
-        if "_try" in request.POST:
-            self._try(request, export)
-            return HttpResponseRedirect(request.path)
-        if "_restart" in request.POST:
-            if not begin:
-                raise BadExport("begin", gettext("say from where, such as beginning"))
-            _change(request, export, "restart", begin=begin)
-        else:
-            _change(request, export, "pause" if "_pause" in request.POST else "resume")
-        messages.success(request, _("{export} was changed").format(export=export.name))
-        return HttpResponseRedirect(reverse("admin:crawlservice_export_changelist"))
+
+@page(
+    "crawlservice/export/<int:pk>/control/",
+    *("crawlservice_export_control", "change_export", FORM),
+)
+def control_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """Pauses, resumes, or starts again from a point."""
+    export = get_object_or_404(Export, pk=pk)
+    form = ControlForm(posted(request))
+    if form.is_valid():
+        try:
+            return _controlled(request, export, form.cleaned_data["begin"])
+        except BadExport as error:
+            form.add_error("begin", str(error).partition(": ")[2])
+        except CrawlframeError as error:
+            messages.error(request, str(error))
+    return whole_page(
+        *(request, "export/control", export.name),
+        heading=export.name,
+        opts=Export._meta,
+        back=reverse("admin:crawlservice_export_changelist"),
+        export=export,
+        left=left(export),
+        state=badge(*STATES[state_of(export)]),
+        form=form,
+        is_fullwidth="",
+    )
+
+
+def _controlled(request: HttpRequest, export: Export, begin: str) -> HttpResponse:
+    if "_try" in request.POST:
+        _try(request, export)
+        return HttpResponseRedirect(request.path)
+    if "_restart" in request.POST:
+        if not begin:
+            raise BadExport("begin", gettext("say from where, such as beginning"))
+        _change(request, export, "restart", begin=begin)
+    else:
+        _change(request, export, "pause" if "_pause" in request.POST else "resume")
+    messages.success(request, _("{export} was changed").format(export=export.name))
+    return to("crawlservice_export_changelist")

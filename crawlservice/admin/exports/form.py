@@ -9,17 +9,10 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 from django import forms
 from django.utils.translation import gettext_lazy as _
 from pydantic import ValidationError
-from unfold.widgets import (
-    UnfoldAdminIntegerFieldWidget,
-    UnfoldAdminPasswordWidget,
-    UnfoldAdminSelectWidget,
-    UnfoldAdminTextareaWidget,
-    UnfoldAdminTextInputWidget,
-    UnfoldBooleanSwitchWidget,
-)
 
 from crawlframe.base.secret import MASK
-from crawlservice.admin.parts.setting_fields import LabelsField, SpiderWidget
+from crawlservice.admin.parts.fields import choice, lines, secret, switch, text, whole
+from crawlservice.admin.parts.spider_fields import LabelsField, SpiderWidget
 from crawlservice.exports import changes
 from crawlservice.exports.addresses import BadExport
 from crawlservice.exports.definition import Definition, place_of
@@ -60,38 +53,21 @@ CONDITIONS = {part.name: f"kind == '{part.kind}'" for part in PARTS}
 class ExportForm(forms.ModelForm):
     """``definition`` is the definition that was entered, if it is valid."""
 
-    name = forms.CharField(label=_("Name"), widget=UnfoldAdminTextInputWidget())
-    what = forms.ChoiceField(
-        label=_("What"), choices=Export.What.choices, widget=UnfoldAdminSelectWidget()
-    )
-    begin = forms.CharField(
-        label=_("Begin"),
+    name = text(_("Name"), required=True)
+    what = choice(_("What"), Export.What.choices, required=True)
+    begin = text(
+        _("Begin"),
+        _("beginning, now, a date such as 2026-11-01T06:00Z, or a row number"),
         initial="beginning",
-        widget=UnfoldAdminTextInputWidget(),
-        help_text=_("beginning, now, a date such as 2026-11-01T06:00Z, or a row number"),
+        required=True,
     )
-    spider = forms.CharField(
-        label=_("Spider"), required=False, widget=SpiderWidget(),
-        help_text=_("only of this spider; empty: of all"),
-    )  # fmt: skip
-    task = forms.IntegerField(
-        label=_("Task"), required=False, widget=UnfoldAdminIntegerFieldWidget(),
-        help_text=_("only of this task; empty: of all"),
-    )  # fmt: skip
+    spider = text(_("Spider"), _("only of this spider; empty: of all"), widget=SpiderWidget())
+    task = whole(_("Task"), _("only of this task; empty: of all"))
     labels = LabelsField()
-    usage = forms.CharField(
-        label=_("Usage"), required=False, widget=UnfoldAdminTextInputWidget(),
-        help_text=_("only of pages whose usage signals match, such as ai-train!=no"),
-    )  # fmt: skip
-    chosen = forms.CharField(
-        label=_("Fields"), required=False,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2, "spellcheck": "false"}),
-        help_text=_("only these, one per line; empty: all"),
-    )  # fmt: skip
-    kind = forms.ChoiceField(
-        label=_("Target"),
-        choices=[(kind.name, kind.title) for kind in kinds().values()],
-        widget=UnfoldAdminSelectWidget(),
+    usage = text(_("Usage"), _("only of pages whose usage signals match, such as ai-train!=no"))
+    chosen = lines(_("Fields"), 2, _("only these, one per line; empty: all"))
+    kind = choice(
+        _("Target"), [(kind.name, kind.title) for kind in kinds().values()], required=True
     )
 
     class Meta:
@@ -171,30 +147,24 @@ def _fields() -> Iterator[tuple[str, forms.Field]]:
         info = part.definition.model_fields[part.field]
         shown = next((one for one in info.metadata if isinstance(one, FormField)), None)
         shown = shown or FormField(part.field.replace("_", " ").capitalize())
-        usual: dict[str, Any] = {
-            "label": shown.label,
-            "required": False,
-            "help_text": shown.help,
-            "initial": None if info.is_required() else info.default,
-        }
+        words: Any = shown.label, shown.help
+        usual: dict[str, Any] = {"initial": None if info.is_required() else info.default}
+        field: forms.Field
         if get_origin(info.annotation) is Literal:
             choices = [(word, word or "-") for word in get_args(info.annotation)]
-            yield (
-                part.name,
-                forms.ChoiceField(choices=choices, widget=UnfoldAdminSelectWidget(), **usual),
-            )
+            field = choice(shown.label, choices, shown.help, **usual)
         elif info.annotation is bool:
-            yield part.name, forms.BooleanField(widget=UnfoldBooleanSwitchWidget(), **usual)
+            field = switch(*words, **usual)
         elif info.annotation is int:
-            yield part.name, forms.IntegerField(widget=UnfoldAdminIntegerFieldWidget(), **usual)
+            field = whole(*words, **usual)
+        elif shown.lines:
+            field = lines(shown.label, shown.lines, shown.help)
+            field.initial = usual["initial"]
+        elif part.secret:
+            field = secret(*words)
         else:
-            widget: Any = UnfoldAdminTextInputWidget()
-            if part.secret:
-                widget = UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"})
-            if shown.lines:
-                rows = {"rows": shown.lines, "spellcheck": "false"}
-                widget = UnfoldAdminTextareaWidget(attrs=rows)
-            yield part.name, forms.CharField(strip=not part.secret, widget=widget, **usual)
+            field = text(*words, **usual)
+        yield part.name, field
 
 
 for _name, _field in _fields():

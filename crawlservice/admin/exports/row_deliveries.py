@@ -11,8 +11,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.accounts.journal import by, record
-from crawlservice.admin.parts.columns import column
-from crawlservice.admin.parts.created import filter_by, state_filter
+from crawlservice.admin.parts.filters import filter_by, state_filter
+from crawlservice.admin.parts.lookups import column
 from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.databases.delivery import send_again
 from crawlservice.display import badge, moment, page_link, task_link
@@ -40,9 +40,6 @@ class RowDeliveryAdmin(ReadOnly):
         "tried", "problem", "created",
     )  # fmt: skip
     actions = ("send_again", "drop")
-
-    def has_steer_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("crawlservice.steer_task")
 
     @admin.display(description=_("rows"))
     def shown_rows(self, delivery: RowDelivery) -> str:

@@ -12,16 +12,15 @@ from django.db import models, transaction
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from crawlservice.accounts.journal import by, record
-from crawlservice.admin.parts.columns import Owner, column
-from crawlservice.admin.parts.outbox_rows import OutboxRows, filter_of
-from crawlservice.admin.parts.whole_page import secret_page
+from crawlservice.admin.parts.lookups import Journaled, Owner, column
+from crawlservice.admin.parts.pages import place_of, secret_page
+from crawlservice.admin.parts.read_only import OutboxRows, outbox_filter
 from crawlservice.display import moment, page_link, task_link
 from crawlservice.models import Delivery, Event, Task, Webhook
 from crawlservice.security.sealing import SealError, seal, unseal
@@ -87,9 +86,10 @@ def _origin(url: str) -> tuple[str, str]:
 
 
 @admin.register(Webhook)
-class WebhookAdmin(Owner):
+class WebhookAdmin(Owner, Journaled):
     """The secret is shown once, when it is made."""
 
+    journal_noun = "webhook"
     form = WebhookForm
     list_display = ("name", "url", "wants", "enabled", "waiting", "last_problem", "deliveries")
     actions = ("send_test", "renew_secret")
@@ -125,18 +125,6 @@ class WebhookAdmin(Owner):
     ) -> HttpResponse:
         return self._show_secret(request, obj)
 
-    def delete_model(self, request: HttpRequest, obj: Webhook) -> None:
-        super().delete_model(request, obj)
-        record("delete webhook", **by(request), webhook=obj.name)
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Webhook]) -> None:
-        names = list(queryset.values_list("name", flat=True))
-        super().delete_queryset(request, queryset)
-        for name in names:
-            record("delete webhook", **by(request), webhook=name)
-
-    # -- columns ----------------------------------------------------------------------------------
-
     @admin.display(description=_("events"))
     def wants(self, webhook: Webhook) -> str:
         labels = dict(KINDS)
@@ -159,10 +147,7 @@ class WebhookAdmin(Owner):
 
     def _show_secret(self, request: HttpRequest, webhook: Webhook) -> HttpResponse:
         title = _("Secret of the webhook {name}").format(name=webhook.name)
-        back = reverse("admin:crawlservice_webhook_change", args=[webhook.pk])
-        return secret_page(self.admin_site, request, title, unseal(webhook.sealed_secret), back)
-
-    # -- actions ----------------------------------------------------------------------------------
+        return secret_page(request, title, unseal(webhook.sealed_secret), place_of(webhook))
 
     @admin.action(description=_("Send a test"), permissions=["change"])
     def send_test(self, request: HttpRequest, chosen: QuerySet[Webhook]) -> None:
@@ -210,7 +195,7 @@ class DeliveryAdmin(OutboxRows):
         "id", "webhook", "kind", "shown_task", "state", "attempts", "next_try", "delivered",
         "problem",
     )  # fmt: skip
-    list_filter = (filter_of(OUTBOX), "webhook")
+    list_filter = (outbox_filter(OUTBOX), "webhook")
     list_select_related = ("webhook", "event")
     fields = (
         "webhook", "kind", "shown_task", "state", "attempts", "next_try", "delivered", "problem",

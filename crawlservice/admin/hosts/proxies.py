@@ -15,13 +15,17 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from redis import RedisError
-from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
 from crawlframe.base.secret import MASK
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by, record
-from crawlservice.admin.parts.lookups import DeclaredList, DeclaredLookups, with_facts
-from crawlservice.admin.parts.own_page import Journaled
+from crawlservice.admin.parts.fields import secret, text
+from crawlservice.admin.parts.lookups import (
+    DeclaredList,
+    DeclaredLookups,
+    Journaled,
+    with_facts,
+)
 from crawlservice.connections import clock
 from crawlservice.display import page_link
 from crawlservice.models import Proxy, ProxySource
@@ -41,12 +45,7 @@ def _checked(cleaned: dict[str, Any]) -> dict[str, Any]:
 class ProxyForm(forms.ModelForm):
     """The login is entered, and again when it would be sent to another server."""
 
-    login = forms.CharField(
-        label=_("User and password"),
-        required=False,
-        strip=False,
-        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
-    )
+    login = secret(_("User and password"))
 
     class Meta:
         model = Proxy
@@ -181,11 +180,7 @@ class SourceForm(forms.ModelForm):
     """The address of a list may have a key, and so may the arguments of a spider: they are entered
     and never shown."""
 
-    place = forms.CharField(
-        label=_("URL, path or arguments"),
-        required=False,
-        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}),
-    )
+    place = text(_("URL, path or arguments"), attrs={"autocomplete": "off"})
 
     class Meta:
         model = ProxySource

@@ -12,8 +12,8 @@ from django.utils.translation import ngettext
 
 from crawlframe.errors import FrontierError
 from crawlservice.accounts.journal import by, record
-from crawlservice.admin.parts.columns import column
-from crawlservice.admin.parts.search import SearchedRows
+from crawlservice.admin.parts.lookups import column
+from crawlservice.admin.parts.read_only import SearchedRows
 from crawlservice.display import badge, laid_out, moment
 from crawlservice.ledger.robots import forget
 from crawlservice.models import RobotsFile
@@ -38,15 +38,11 @@ class RobotsFileAdmin(SearchedRows):
         "origin", "state", "http_status", "reason", "note", "delay", "read", "counts_until",
         "unreachable", "due", "text",
     )  # fmt: skip
-    readonly_fields = fields
     actions = ("forget",)
     deferred = ("body",)  # up to 500 KiB each
 
-    def has_forget_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("crawlservice.steer_task")
-
     @admin.action(
-        description=_("Forget selected files, so that they are read again"), permissions=["forget"]
+        description=_("Forget selected files, so that they are read again"), permissions=["steer"]
     )
     def forget(self, request: HttpRequest, chosen: QuerySet[RobotsFile]) -> None:
         origins = [*chosen.order_by("origin").values_list("origin", flat=True)]

@@ -1,5 +1,5 @@
-"""Lists paged by row number: the millionth page costs as much as the first, and nothing is
-counted."""
+"""Lists paged by row number: the millionth page costs as much as the first, and nothing is counted.
+Searches without an index go through the latest rows, and say so."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from crawlservice.tasks.labels import of_tasks
 from crawlservice.tasks.results.task_rows import first_of_latest, of_one, of_task
 
 BEFORE, AFTER = "before", "after"
-SEARCHED_ROWS = 200_000  # latest rows searched where a filter has no index
-LOOKED_LABELLED = 50_000  # the same, where only rows of some tasks are meant
-LOOKED_OF_TASK = 50_000  # latest rows of one task searched: they are further apart
+FILTERED_ROWS = 200_000  # latest rows searched where a filter has no index
+FILTERED_LABELLED = 50_000  # the same, where only rows of some tasks are meant
+FILTERED_OF_TASK = 50_000  # latest rows of one task searched: they are further apart
+SEARCHED_ROWS = 100_000  # latest rows that match the filters, searched for a text
+SEARCHED_LABELLED = 20_000  # latest rows of all tasks that are searched for a label
 
 
 class KeysetPaginator(Paginator):
@@ -51,16 +53,16 @@ class KeysetList(DeclaredList):
         if any(name in self.params for name in slow):
             task = chosen_task(request)
             if task is None:
-                looked = SEARCHED_ROWS if self._label(request) is None else LOOKED_LABELLED
+                looked = FILTERED_ROWS if self._label(request) is None else FILTERED_LABELLED
                 newest = self.root_queryset.aggregate(pk=Max("pk"))["pk"] or 0
                 rows = rows.filter(pk__gt=newest - looked)
                 text = _("searched: the latest {n}; choose a task to search its own")
                 self.bounds = text.format(n=f"{looked:,}")
             else:
-                first = first_of_latest(self.root_queryset, task, LOOKED_OF_TASK)
+                first = first_of_latest(self.root_queryset, task, FILTERED_OF_TASK)
                 rows = of_task(rows, task, after=first - 1)
                 text = _("searched: the latest {n} of this task")
-                self.bounds = text.format(n=f"{LOOKED_OF_TASK:,}")
+                self.bounds = text.format(n=f"{FILTERED_OF_TASK:,}")
         return rows
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
@@ -132,6 +134,30 @@ class KeysetList(DeclaredList):
         if place is not None:
             words[name] = place
         return "?" + urlencode(words, doseq=True)
+
+
+class SearchedList(KeysetList):
+    """A list that says how far its search went."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        if self.query:
+            text, n = _("searched: the latest {n} that match the filters"), SEARCHED_ROWS
+            if self._label(request) is not None:
+                text, n = _("searched: the latest {n} of all tasks"), SEARCHED_LABELLED
+            self.bounds = text.format(n=f"{n:,}")
+
+
+def latest(rows: QuerySet[Any], request: HttpRequest) -> QuerySet[Any]:
+    """The latest SEARCHED_ROWS of the rows; of one task, if the request names it."""
+    task = chosen_task(request)
+    if task is not None:
+        return of_task(rows, task, after=first_of_latest(rows, task, SEARCHED_ROWS) - 1)
+    searched = SEARCHED_LABELLED if "label" in request.GET else SEARCHED_ROWS
+    last = rows.order_by("-pk").values_list("pk", flat=True)[searched - 1 : searched]
+    for pk in last:
+        return rows.filter(pk__gte=pk)
+    return rows
 
 
 def chosen_task(request: HttpRequest) -> int | None:

@@ -1,4 +1,4 @@
-"""Look-ups of the admin's lists: only those that a list's filters declare are allowed.
+"""The base of the admin's lists: only the look-ups that their filters declare are allowed.
 
 Django allows any look-up on any field of a list's own rows. Whoever sees the list could probe
 columns that it does not show (``?secret__startswith=``), and make the database fail."""
@@ -6,6 +6,7 @@ columns that it does not show (``?secret__startswith=``), and make the database 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any, ClassVar, TypeVar
 
 from django.contrib import admin, messages
@@ -14,13 +15,14 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import DataError
-from django.db.models import QuerySet
+from django.db.models import CASCADE, Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 
 from crawlframe.errors import CrawlframeError
-from crawlservice.admin.parts.setting_fields import SpiderWidget
+from crawlservice.accounts.journal import by, record
+from crawlservice.admin.parts.spider_fields import SpiderWidget
 
 L = TypeVar("L", bound=ChangeList)
 WRONG_VALUES = (ValueError, OverflowError, ValidationError, DataError)
@@ -161,3 +163,68 @@ def row_action(
         self.each(request, chosen, lambda row: act(request, row), done)
 
     return run
+
+
+def column(
+    show: Callable[[Any], Any], title: Any, field: str = "", ordering: str | None = None
+) -> Callable[[Any, Any], Any]:
+    """A column in which ``show`` displays the row, or a field of it. "event.task_id" is the field
+    of an object that the row refers to. ``ordering``: the field by which the column is sorted."""
+
+    @admin.display(description=title, ordering=ordering)
+    def shown(self: Any, row: Any) -> Any:
+        return show(attrgetter(field)(row) if field else row)
+
+    return shown
+
+
+class Owner(DeclaredLookups):
+    """Deleting a row deletes the rows it owns, though none may delete the latter alone. The deleted
+    rows are counted, not listed: there may be a million."""
+
+    def get_deleted_objects(self, objs: Iterable[Any], request: HttpRequest) -> Any:
+        going = list(objs)
+        counts = {self.opts.verbose_name_plural: len(going)}
+        for relation in self.opts.related_objects:
+            owned = relation.related_model
+            rows = owned._default_manager.filter(**{f"{relation.field.name}__in": going})
+            if relation.on_delete is CASCADE and (number := rows.count()):
+                counts[owned._meta.verbose_name_plural] = number
+        lacking = {
+            self.opts.verbose_name for row in going if not self.has_delete_permission(request, row)
+        }
+        return [str(row) for row in going], counts, lacking, []
+
+
+class Journaled(admin.ModelAdmin):
+    """Mixin, listed before unfold's ModelAdmin. The journal replaces Django's own log.
+    ``journal_noun``: of a list that records by itself how rows are saved; deletions are recorded
+    with this noun, and with the row's name by it."""
+
+    journal_noun: ClassVar[str] = ""
+
+    def details(self, row: Any) -> dict[str, Any]:
+        """Details of a row for the journal, besides its name."""
+        return {}
+
+    def log_addition(self, request: HttpRequest, object: Any, message: Any) -> None:  # type: ignore[override]
+        self._note(request, "add", object)
+
+    def log_change(self, request: HttpRequest, object: Any, message: Any) -> None:  # type: ignore[override]
+        changes = message if isinstance(message, list) else []
+        fields = [name for one in changes for name in one.get("changed", {}).get("fields", ())]
+        if fields:
+            self._note(request, "change", object, fields=fields)
+
+    def log_deletions(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:  # type: ignore[override]
+        for row in queryset:
+            if self.journal_noun:
+                named: dict[str, Any] = {self.journal_noun: str(row)}
+                record(f"delete {self.journal_noun}", **by(request), **named)
+            else:
+                self._note(request, "delete", row)
+
+    def _note(self, request: HttpRequest, verb: str, row: Model, **detail: Any) -> None:
+        if not self.journal_noun:
+            detail = {"name": str(row), "id": row.pk, **detail, **self.details(row)}
+            record(f"{verb}_{row._meta.model_name}", **by(request), **detail)

@@ -1,9 +1,9 @@
-"""Actions on tasks from the admin: their rights; each is recorded in the journal."""
+"""A task in the admin: who may see and control it. Each action is recorded in the journal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 from uuid import UUID
 
@@ -16,10 +16,14 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from crawlservice.accounts import journal
 from crawlservice.accounts.roles import may_steer
+from crawlservice.admin.parts.keyset import row_number
+from crawlservice.admin.parts.pages import check
 from crawlservice.models import Task
+from crawlservice.tasks.progress.progress import Progress, read
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import SWEEP, cancel, pause, resume
 
+TASK = "crawlservice/task/<int:pk>"  # the address of the pages of a task
 VERBS: dict[str, Callable[[int], Any]] = {"pause": pause, "resume": resume, "cancel": cancel}
 DONE: dict[str, str | Promise] = {
     "pause": gettext_lazy("Tasks paused: {n}"),
@@ -27,6 +31,26 @@ DONE: dict[str, str | Promise] = {
     "cancel": gettext_lazy("Tasks cancelled: {n}"),
     "retry": gettext_lazy("Tasks that run again: {n}"),
 }
+
+
+class TaskView:
+    """A task as one page shows it. The progress is read once, for the first part of the page that
+    needs it."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+
+    @cached_property
+    def progress(self) -> Progress:
+        return read([self.task])[0]
+
+
+def task_of(request: HttpRequest, pk: int | str, right: str = "view_task") -> Task:
+    """Raises PermissionDenied and Http404."""
+    check(request, "view_task")
+    check(request, right)
+    rows = Task.objects.defer("seeds").select_related("user")
+    return get_object_or_404(rows, pk=row_number(pk))
 
 
 def steer(request: HttpRequest, task: Task, verb: str, seconds: float = SWEEP) -> str:

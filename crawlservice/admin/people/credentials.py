@@ -8,12 +8,11 @@ from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminPasswordWidget
 
 from crawlframe.base.secret import MASK
 from crawlframe.identity.credentials import BadCredential, check_credential
-from crawlservice.admin.parts.lookups import DeclaredLookups
-from crawlservice.admin.parts.own_page import Journaled
+from crawlservice.admin.parts.fields import secret
+from crawlservice.admin.parts.lookups import DeclaredLookups, Journaled
 from crawlservice.models import HostCredential
 from crawlservice.security.sealing import seal
 
@@ -21,12 +20,7 @@ from crawlservice.security.sealing import seal
 class CredentialForm(forms.ModelForm):
     """The secret is entered, and again when it would go to another host."""
 
-    secret = forms.CharField(
-        label=_("Password or token"),
-        required=False,
-        strip=False,
-        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
-    )
+    secret = secret(_("Password or token"))
 
     class Meta:
         model = HostCredential

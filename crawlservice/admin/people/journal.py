@@ -11,16 +11,16 @@ from django.db.models import QuerySet
 from django.forms import DateField, ValidationError
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 from django.utils.timezone import make_aware
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateFilter
 
-from crawlservice.admin.parts.columns import column
-from crawlservice.admin.parts.created import filter_by
+from crawlservice.admin.parts.filters import RECENT_ROWS, filter_by
+from crawlservice.admin.parts.lookups import column
 from crawlservice.admin.parts.read_only import ReadOnly
-from crawlservice.admin.parts.recent import RECENT_ROWS
-from crawlservice.display import moment, readable, task_link
+from crawlservice.display import moment, readable
 from crawlservice.models import Action
 from crawlservice.templatetags.crawls import WHO, pairs, register
 
@@ -182,7 +182,6 @@ class ActionAdmin(ReadOnly):
     list_filter = (RecentVerb, ByUser, ("at", Days))
     list_filter_submit = True  # the range of days needs a submit button
     fields = ("at", "who", "shown_verb", "task_number", "token", "address", "shown_detail")
-    readonly_fields = fields
 
     shown_at = column(moment, _("time"), "at")
 
@@ -195,12 +194,8 @@ class ActionAdmin(ReadOnly):
         return str(_("a command")) if action.detail.get("command") else "-"
 
     shown_verb = column(verb_text, _("action"), "verb")
-    task_number = column(task_link, _("task"), "task_id")
 
-    @admin.display(description=_("detail"))
-    def short(self, action: Action) -> str:
-        text = pairs(action.detail) or "-"
-        return text if len(text) <= 120 else f"{text[:119]}…"
+    short = column(lambda detail: Truncator(pairs(detail)).chars(120) or "-", _("detail"), "detail")
 
     @admin.display(description=_("detail"))
     def shown_detail(self, action: Action) -> SafeString:

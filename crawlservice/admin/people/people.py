@@ -16,13 +16,12 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
-from unfold.widgets import UnfoldAdminRadioSelectWidget, UnfoldBooleanSwitchWidget
+from unfold.widgets import UnfoldAdminRadioSelectWidget
 
 from crawlservice.accounts import roles
-from crawlservice.admin.parts.columns import Owner
-from crawlservice.admin.parts.created import filter_by
-from crawlservice.admin.parts.lookups import DeclaredLookups
-from crawlservice.admin.parts.own_page import Journaled
+from crawlservice.admin.parts.fields import switch
+from crawlservice.admin.parts.filters import filter_by
+from crawlservice.admin.parts.lookups import DeclaredLookups, Journaled, Owner, column
 from crawlservice.display import laid_out
 
 
@@ -32,11 +31,9 @@ class WithRole(forms.ModelForm):
     actor: User
 
     role = forms.ChoiceField(label=_("Role"), required=False, widget=UnfoldAdminRadioSelectWidget)
-    keeps = forms.BooleanField(
-        label=_("Credentials"),
-        required=False,
-        widget=UnfoldBooleanSwitchWidget,
-        help_text=_("also edits the passwords and tokens for the sites that are crawled"),
+    keeps = switch(
+        _("Credentials"),
+        _("also edits the passwords and tokens for the sites that are crawled"),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -159,7 +156,7 @@ class GroupAdmin(Journaled, DeclaredLookups, DjangoGroupAdmin, ModelAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
         rows: QuerySet[Group] = super().get_queryset(request)
-        return rows.annotate(users=Count("user"))
+        return rows.annotate(users_count=Count("user"))
 
     def get_fields(self, request: HttpRequest, obj: Group | None = None) -> tuple[str, ...]:
         return ("shown_name", "may") if _is_role(obj) else ("name", "permissions")
@@ -179,10 +176,7 @@ class GroupAdmin(Journaled, DeclaredLookups, DjangoGroupAdmin, ModelAdmin):
         rows = group.permissions.select_related("content_type").order_by("content_type", "pk")
         return laid_out("\n".join(map(_permission_text, rows)))
 
-    @admin.display(description=_("members"))
-    def users(self, group: Any) -> int:
-        number: int = group.users
-        return number
+    users = column(int, _("members"), "users_count")
 
     def has_change_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
         return super().has_change_permission(request, obj) and not _is_role(obj)

@@ -12,12 +12,12 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
-from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminRadioSelectWidget
+from unfold.widgets import UnfoldAdminRadioSelectWidget
 
 from crawlservice.accounts import journal, tokens
-from crawlservice.admin.parts.columns import column
-from crawlservice.admin.parts.lookups import DeclaredLookups
-from crawlservice.admin.parts.whole_page import secret_page
+from crawlservice.admin.parts.fields import whole
+from crawlservice.admin.parts.lookups import DeclaredLookups, column
+from crawlservice.admin.parts.pages import secret_page
 from crawlservice.display import badge
 from crawlservice.models import Token
 
@@ -40,13 +40,12 @@ class NewToken(forms.ModelForm):
     scope = forms.ChoiceField(
         label=_("Scope"), choices=SCOPES, initial="read", widget=UnfoldAdminRadioSelectWidget
     )
-    days = forms.IntegerField(
-        label=_("Days"),
-        help_text=_("until it expires"),
+    days = whole(
+        *(_("Days"), _("until it expires")),
+        required=True,
         min_value=1,
         max_value=tokens.MAX_DAYS,
         initial=tokens.DAYS,
-        widget=UnfoldAdminIntegerFieldWidget,
     )
 
     class Meta:
@@ -118,7 +117,7 @@ class TokenAdmin(DeclaredLookups):
         """The only page that shows the token; neither server nor browser stores it."""
         address = request.build_absolute_uri(reverse("api:list_tasks"))
         return secret_page(
-            *(self.admin_site, request, _("The new token {name}").format(name=obj.name)),
+            *(request, _("The new token {name}").format(name=obj.name)),
             *(obj.secret, reverse("admin:crawlservice_token_changelist")),  # type: ignore[attr-defined]
             note=_("A program sends it with each request:"),
             example=f'curl -H "Authorization: Bearer $TOKEN" {address}',

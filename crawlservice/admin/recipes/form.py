@@ -10,16 +10,10 @@ from typing import Any
 from django import forms
 from django.forms import BaseFormSet, formset_factory
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import (
-    UnfoldAdminIntegerFieldWidget,
-    UnfoldAdminSelectWidget,
-    UnfoldAdminTextareaWidget,
-    UnfoldAdminTextInputWidget,
-    UnfoldBooleanSwitchWidget,
-)
 
 from crawlframe.recipes.converters import CONVERTERS
 from crawlframe.recipes.recipe import Recipe, as_data
+from crawlservice.admin.parts.fields import choice, lines, switch, text, whole
 
 MARKUP = [("css", _("CSS selector")), ("xpath", _("XPath"))]
 JSON = ("jmespath", _("JSON path"))
@@ -34,48 +28,35 @@ TYPES = [
 LIMITS = ("page_limit", "depth_limit", "delay", "concurrency")
 
 
-def _text(label: Any = "", **options: Any) -> forms.CharField:
-    widget = UnfoldAdminTextInputWidget(attrs=options.pop("attrs", {}))
-    return forms.CharField(label=label, required=False, widget=widget, **options)
-
-
-def _choice(label: Any, choices: Iterable[Any]) -> forms.ChoiceField:
-    return forms.ChoiceField(
-        label=label, choices=choices, required=False, widget=UnfoldAdminSelectWidget()
-    )
-
-
-def _switch(label: Any, *, initial: bool, help_text: Any = "") -> forms.BooleanField:
-    return forms.BooleanField(
-        label=label,
-        required=False,
-        initial=initial,
-        help_text=help_text,
-        widget=UnfoldBooleanSwitchWidget(),
-    )
-
-
-def _lines(label: Any, rows: int, **options: Any) -> forms.CharField:
-    widget = UnfoldAdminTextareaWidget(attrs={"rows": rows})
-    return forms.CharField(label=label, required=False, widget=widget, **options)
-
-
 class RecipeRow(forms.Form):
+    """``MORE``: fields that are folded away while they are empty."""
+
+    MORE: tuple[str, ...] = ()
     gone = forms.BooleanField(required=False, widget=forms.HiddenInput(attrs={"data-gone": ""}))
+
+    def main(self) -> list[forms.BoundField]:
+        return [field for field in self if field.name not in ("gone", *self.MORE)]
+
+    def more(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.MORE]
+
+    def uses_more(self) -> bool:
+        return any(field.value() or field.errors for field in self.more())
 
 
 class FieldRow(RecipeRow):
     """A field of an item."""
 
-    name = _text(_("name"))
-    kind = _choice(_("found by"), [*MARKUP, JSON, REGEX, PAGE])
-    expression = _text(_("selector"), attrs={"data-pick": "field"})
-    convert = _text(_("convert"), attrs={"list": "converters"}, strip=False)
-    required = _switch(_("required"), initial=False)
-    attribute = _text(_("attribute"), help_text=_("of the element, such as href"))
-    jmespath = _text(_("then JSON path"), help_text=_("in JSON that the element holds"))
-    regex = _text(_("then pattern"), help_text=_("a regular expression; its first group counts"))
-    default = _text(_("if nothing is found"))
+    MORE = ("attribute", "regex", "jmespath", "default")
+    name = text(_("name"))
+    kind = choice(_("found by"), [*MARKUP, JSON, REGEX, PAGE])
+    expression = text(_("selector"), attrs={"data-pick": "field"})
+    convert = text(_("convert"), attrs={"list": "converters"}, strip=False)
+    required = switch(_("required"), initial=False)
+    attribute = text(_("attribute"), help_text=_("of the element, such as href"))
+    jmespath = text(_("then JSON path"), help_text=_("in JSON that the element holds"))
+    regex = text(_("then pattern"), help_text=_("a regular expression; its first group counts"))
+    default = text(_("if nothing is found"))
 
     def typed(self) -> dict[str, Any]:
         given = self.cleaned_data
@@ -91,12 +72,12 @@ class FieldRow(RecipeRow):
 class RuleRow(RecipeRow):
     """A rule of the links that are followed."""
 
-    allow = _lines(_("addresses like"), 1, help_text=_("patterns, one per line; none: all"))
-    deny = _lines(_("but not like"), 1)
-    restrict_css = _lines(_("only links in"), 1, help_text=_("CSS selectors, one per line"))
-    restrict_xpath = _lines(_("or in (XPath)"), 1)
-    items = _switch(_("items"), initial=True, help_text=_("the pages have items"))
-    follow = _switch(_("follow"), initial=True, help_text=_("the rules apply to the pages, too"))
+    allow = lines(_("addresses like"), 1, help_text=_("patterns, one per line; none: all"))
+    deny = lines(_("but not like"), 1)
+    restrict_css = lines(_("only links in"), 1, help_text=_("CSS selectors, one per line"))
+    restrict_xpath = lines(_("or in (XPath)"), 1)
+    items = switch(_("items"), initial=True, help_text=_("the pages have items"))
+    follow = switch(_("follow"), initial=True, help_text=_("the rules apply to the pages, too"))
 
     def typed(self) -> dict[str, Any]:
         given = self.cleaned_data
@@ -109,10 +90,10 @@ class RuleRow(RecipeRow):
 class ArgumentRow(RecipeRow):
     """The question for one argument, asked at each run of the spider."""
 
-    name = _text(_("name"))
-    type = _choice(_("type"), TYPES)
-    default = _text(_("default"))
-    choices = _text(_("choices"), help_text=_("separated by commas"))
+    name = text(_("name"))
+    type = choice(_("type"), TYPES)
+    default = text(_("default"))
+    choices = text(_("choices"), help_text=_("separated by commas"))
 
     def typed(self) -> dict[str, Any]:
         given = self.cleaned_data
@@ -128,50 +109,58 @@ class ArgumentRow(RecipeRow):
 
 
 class RecipeForm(forms.Form):
-    name = _text(_("name"), help_text=_("letters, digits and . _ -"))
-    description = _lines(_("description"), 2)
-    start_urls = _lines(
+    name = text(_("name"), help_text=_("letters, digits and . _ -"))
+    description = lines(_("description"), 2)
+    start_urls = lines(
         _("start addresses"),
         3,
         help_text=_("one per line; {1..9} stands for numbers, {name} for an argument"),
     )
-    same_site = _switch(
+    same_site = switch(
         _("same site"), initial=True, help_text=_("other hosts than those above are left alone")
     )
-    allowed_domains = _text(_("further hosts"), help_text=_("separated by spaces"))
-    start_items = _switch(_("start pages have items"), initial=True)
-    each_kind = _choice(_("each item is"), [*MARKUP, JSON])
-    each = _text(
+    allowed_domains = text(_("further hosts"), help_text=_("separated by spaces"))
+    start_items = switch(_("start pages have items"), initial=True)
+    each_kind = choice(_("each item is"), [*MARKUP, JSON])
+    each = text(
         _("selector of an item"),
         help_text=_("empty: the whole page is one item"),
         attrs={"data-pick": "part"},
     )
-    next_kind = _choice(_("next page"), [*MARKUP, JSON, REGEX, NUMBER])
-    next = _text(_("selector of the link"), attrs={"data-pick": "page"})
-    next_url = _text(
+    next_kind = choice(_("next page"), [*MARKUP, JSON, REGEX, NUMBER])
+    next = text(_("selector of the link"), attrs={"data-pick": "page"})
+    next_url = text(
         _("address"), help_text=_("with {page} for the number, {value} for the value found")
     )
-    next_first = forms.IntegerField(
-        label=_("first number"), required=False, widget=UnfoldAdminIntegerFieldWidget()
-    )
-    next_limit = forms.IntegerField(
-        label=_("at most"), required=False, min_value=0, widget=UnfoldAdminIntegerFieldWidget(),
-        help_text=_("pages; empty: all"),
-    )  # fmt: skip
-    detail_kind = _choice(_("page of details"), [*MARKUP, JSON])
-    detail = _text(_("selector of its link"), attrs={"data-pick": "field"})
-    detail_url = _text(_("address"), help_text=_("with {value} for the value found"))
-    page_limit = _text(_("pages"), help_text=_("of a task, at most"))
-    depth_limit = _text(_("depth"), help_text=_("links from a start page, at most"))
-    delay = _text(
+    next_first = whole(_("first number"))
+    next_limit = whole(_("at most"), _("pages; empty: all"), min_value=0)
+    detail_kind = choice(_("page of details"), [*MARKUP, JSON])
+    detail = text(_("selector of its link"), attrs={"data-pick": "field"})
+    detail_url = text(_("address"), help_text=_("with {value} for the value found"))
+    page_limit = text(_("pages"), help_text=_("of a task, at most"))
+    depth_limit = text(_("depth"), help_text=_("links from a start page, at most"))
+    delay = text(
         _("delay"), help_text=_("seconds between two requests to a host; empty: automatic")
     )
-    concurrency = _text(_("at a time"), help_text=_("requests to a host"))
-    settings = _lines(_("other settings"), 2, help_text=_('JSON, such as {"timeout": 60}'))
+    concurrency = text(_("at a time"), help_text=_("requests to a host"))
+    settings = lines(_("other settings"), 2, help_text=_('JSON, such as {"timeout": 60}'))
 
-    expect = _lines(
+    expect = lines(
         _("expected of each run"), 2, help_text=_('JSON, such as {"items": 100, "unique": "url"}')
     )
+
+    WIDE = ("description", "start_urls", "settings", "expect")  # as wide as the form
+    GROUPS = {
+        "site": ("name", "description", "start_urls", "same_site", "allowed_domains"),
+        "item": ("each_kind", "each", "start_items"),
+        "details": ("detail_kind", "detail", "detail_url"),
+        "further": ("next_kind", "next", "next_url", "next_first", "next_limit"),
+        "limits": (*LIMITS, "settings", "expect"),
+    }
+
+    def groups(self) -> dict[str, list[forms.BoundField]]:
+        """The fields of each part of the page."""
+        return {part: [self[name] for name in names] for part, names in self.GROUPS.items()}
 
     def clean_settings(self) -> dict[str, Any]:
         return self._object("settings", _('Enter a JSON object, such as {"timeout": 60}.'))

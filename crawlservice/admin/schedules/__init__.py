@@ -1,4 +1,4 @@
-"""Admin pages of schedules."""
+"""Admin pages of schedules and their runs."""
 
 from crawlservice.admin.schedules import schedules
 

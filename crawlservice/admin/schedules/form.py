@@ -18,8 +18,15 @@ from crawlframe.errors import ArgumentError, CrawlframeError
 from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.spider import SpiderInfo
 from crawlframe.spider.task_settings import overridden
-from crawlservice.admin.parts.argument_form import PREFIX, argument_fields, filled_in, is_untouched
-from crawlservice.admin.parts.setting_fields import LabelsField, clean_settings, setting_fields
+from crawlservice.admin.parts.spider_fields import (
+    PREFIX,
+    LabelsField,
+    argument_fields,
+    clean_settings,
+    filled_in,
+    is_untouched,
+    setting_fields,
+)
 from crawlservice.models import Schedule
 from crawlservice.scheduling.editing import set_arguments
 from crawlservice.scheduling.timing import BadTiming, Timing

@@ -1,4 +1,5 @@
-"""Schedules in the admin, with their next times and the outcome of the last run."""
+"""Schedules in the admin, with their next times and the outcome of the last run; and their runs:
+the outcome of each time at which one was due."""
 
 from __future__ import annotations
 
@@ -6,16 +7,16 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
-from zoneinfo import available_timezones
+from zoneinfo import ZoneInfo, available_timezones
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet, Subquery
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
@@ -25,24 +26,48 @@ from unfold.decorators import action
 from crawlframe.errors import CrawlframeError
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.accounts.journal import by, record
-from crawlservice.admin.parts.columns import Owner, column
+from crawlservice.admin.parts.filters import RecentLabel
 from crawlservice.admin.parts.keyset import row_number
-from crawlservice.admin.parts.whole_page import whole_page
+from crawlservice.admin.parts.lookups import Journaled, Owner, column
+from crawlservice.admin.parts.pages import page, whole_page
+from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.admin.schedules.form import form_for
-from crawlservice.admin.spiders.runs import all_runs, latest_runs, outcome_badge, zone_of
-from crawlservice.display import moment, readable, task_link
+from crawlservice.display import badge, moment, outcome_of, readable, task_link
 from crawlservice.models import DisabledSpider, Run, Schedule
 from crawlservice.scheduling import schedules
 from crawlservice.scheduling.timing import BadTiming, Timing, in_words
 from crawlservice.tasks import submit
 
+MAX_RUNS = 10  # shown of a schedule
+NOT_SHOWN = ("task__seeds", "task__arguments", "task__settings")
+TONES = {
+    Run.Outcome.SUBMITTED: "good",
+    Run.Outcome.WAITING: "muted",
+    Run.Outcome.SKIPPED: "warn",
+    Run.Outcome.MISSED: "warn",
+    Run.Outcome.FAILED: "bad",
+}
 TIMES = "admin/crawlservice/schedule/times.html"
 SHOWN_TIMES = 5
 TIMING = ("cron", "every", "timezone", "enabled")
 
 
+def outcome_badge(outcome: str) -> SafeString:
+    known = Run.Outcome(outcome)
+    return badge(known.label, TONES[known])
+
+
+def zone_of(schedule: Schedule) -> ZoneInfo:
+    """The schedule's time zone; UTC if this machine does not know it."""
+    try:
+        return ZoneInfo(schedule.timezone)
+    except (KeyError, ValueError, OSError):
+        return ZoneInfo("UTC")
+
+
 @admin.register(Schedule)
-class ScheduleAdmin(Owner):
+class ScheduleAdmin(Owner, Journaled):
+    journal_noun = "schedule"
     list_display = ("name", "spider", "when", "next_run", "last_run", "last_task", "enabled")
     list_per_page = 50
     list_filter = ("enabled",)
@@ -61,10 +86,6 @@ class ScheduleAdmin(Owner):
             last_outcome=Subquery(last.values("outcome")[:1]),
             last_task_id=Subquery(last.exclude(task=None).values("task")[:1]),
         )
-
-    def get_urls(self) -> list[URLPattern]:
-        own = path("times/", self.admin_site.admin_view(self.times), name="schedule_times")
-        return [own, *super().get_urls()]
 
     def get_fieldsets(self, request: HttpRequest, obj: Schedule | None = None) -> Any:
         may_change = obj is None or self.has_change_permission(request, obj)
@@ -105,12 +126,14 @@ class ScheduleAdmin(Owner):
     ) -> HttpResponse:
         if request.method == "GET" and _is_to_choose(request, object_id):
             return self._choice(request, object_id)
-        context = {**(extra_context or {}), "zones": sorted(available_timezones())}
-        if (number := row_number(object_id)) is not None:
-            context["runs"] = latest_runs(number)
-            context["all_runs"] = all_runs(number)
-        page: HttpResponse = super().changeform_view(request, object_id, form_url, context)
+        page: HttpResponse = super().changeform_view(request, object_id, form_url, extra_context)
         return page
+
+    def form_context(self, request: HttpRequest, pk: str | None) -> dict[str, Any]:
+        context: dict[str, Any] = {"zones": sorted(available_timezones())}
+        if (number := row_number(pk)) is not None:
+            context["runs"] = latest_runs(number)
+        return context
 
     def _choice(self, request: HttpRequest, object_id: str | None) -> HttpResponse:
         """The list of spiders; each links to the form of a schedule for it."""
@@ -127,7 +150,7 @@ class ScheduleAdmin(Owner):
         if schedule:
             title = gettext("Choose the spider of {schedule}").format(schedule=schedule)
         return whole_page(
-            *(self.admin_site, request, "schedule/choice", title),
+            *(request, "schedule/choice", title),
             opts=self.opts,
             spiders=spiders.values(),
             longest=Schedule._meta.get_field("spider").max_length,
@@ -147,18 +170,6 @@ class ScheduleAdmin(Owner):
         if form.chosen.problem:
             self.message_user(request, form.chosen.problem, messages.WARNING)
 
-    def delete_model(self, request: HttpRequest, obj: Schedule) -> None:
-        super().delete_model(request, obj)
-        record("delete schedule", **by(request), schedule=obj.name)
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> None:
-        names = list(queryset.values_list("name", flat=True))
-        super().delete_queryset(request, queryset)
-        for name in names:
-            record("delete schedule", **by(request), schedule=name)
-
-    # -- columns ----------------------------------------------------------------------------------
-
     @admin.display(description=_("when"))
     def when(self, schedule: Schedule) -> str:
         return f"{in_words(schedule.cron, schedule.every)} ({schedule.timezone})"
@@ -173,11 +184,10 @@ class ScheduleAdmin(Owner):
             return "-"
         return moment(schedule.next_at, zone_of(schedule))
 
-    @admin.display(description=_("last outcome"))
-    def last_run(self, schedule: Schedule) -> SafeString | str:
-        outcome = schedule.last_outcome  # type: ignore[attr-defined]
-        return outcome_badge(outcome) if outcome else "-"
-
+    last_run = column(
+        lambda outcome: outcome_badge(outcome) if outcome else "-",
+        *(_("last outcome"), "last_outcome"),
+    )
     last_task = column(task_link, _("last task"), "last_task_id")
 
     @admin.display(description=_("arguments"))
@@ -195,27 +205,6 @@ class ScheduleAdmin(Owner):
             "change from:#id_timezone",
             render_to_string(TIMES, _upcoming(schedule)) if schedule.pk else "",
         )
-
-    def times(self, request: HttpRequest) -> HttpResponse:
-        """A fragment: the next times of the timing typed in a form."""
-        given = request.GET
-        every = given.get("every", "")
-        if not self.has_view_permission(request):
-            return HttpResponseBadRequest()
-        try:
-            timing = Timing.of(
-                given.get("cron", "")[:100],
-                int(every[:10]) if every.isdecimal() else None,
-                given.get("timezone", "UTC")[:64],
-            )
-        except BadTiming as error:
-            return render(request, TIMES, {"problem": error})
-        found = islice(timing.all_after(datetime.now(UTC)), SHOWN_TIMES)
-        times = [moment(due, timing.zone) for due in found]
-        words = in_words(timing.cron, timing.every)
-        return render(request, TIMES, {"words": words, "times": times})
-
-    # -- actions ----------------------------------------------------------------------------------
 
     @admin.action(description=_("Enable selected schedules"), permissions=["change"])
     def enable(self, request: HttpRequest, chosen: QuerySet[Schedule]) -> None:
@@ -268,6 +257,25 @@ class ScheduleAdmin(Owner):
             self.message_user(request, text, messages.WARNING)
 
 
+@page("crawlservice/schedule/times/", "schedule_times", "view_schedule")
+def times(request: HttpRequest) -> HttpResponse:
+    """A fragment: the next times of the timing typed in a form."""
+    given = request.GET
+    every = given.get("every", "")
+    try:
+        timing = Timing.of(
+            given.get("cron", "")[:100],
+            int(every[:10]) if every.isdecimal() else None,
+            given.get("timezone", "UTC")[:64],
+        )
+    except BadTiming as error:
+        return render(request, TIMES, {"problem": error})
+    found = islice(timing.all_after(datetime.now(UTC)), SHOWN_TIMES)
+    times = [moment(due, timing.zone) for due in found]
+    words = in_words(timing.cron, timing.every)
+    return render(request, TIMES, {"words": words, "times": times})
+
+
 def _is_to_choose(request: HttpRequest, object_id: str | None) -> bool:
     """Whether a spider must be chosen: for a new schedule, or when ``?spider=`` asks for
     another."""
@@ -282,3 +290,38 @@ def _upcoming(schedule: Schedule) -> dict[str, Any]:
         return {"problem": error}
     words = in_words(schedule.cron, schedule.every)
     return {"words": words, "times": [moment(due, zone_of(schedule)) for due in found]}
+
+
+def latest_runs(schedule: int) -> dict[str, Any]:
+    """The latest runs of a schedule, for the theme's table."""
+    runs = Run.objects.filter(schedule=schedule).select_related("schedule", "task")
+    latest = runs.defer(*NOT_SHOWN).order_by("-due_at")[:MAX_RUNS]
+    rows = [
+        [
+            moment(run.due_at, zone_of(run.schedule)),
+            outcome_badge(run.outcome),
+            task_link(run.task_id),
+            outcome_of(run.task),
+            run.problem,
+        ]
+        for run in latest
+    ]
+    titles = [_("due at"), _("outcome"), _("task"), _("state of the task"), _("remark")]
+    return {"headers": titles, "rows": rows}
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnly):
+    list_display = (
+        "due", "schedule", "shown_outcome", "shown_task", "ended_as", "shown_labels", "problem",
+    )  # fmt: skip
+    list_filter = ("outcome", "schedule", RecentLabel)
+    list_select_related = ("schedule", "task")
+    ordering = ("-id",)
+    fields = ("schedule", "due", "shown_outcome", "shown_task", "ended_as", "problem", "created_at")
+
+    due = column(lambda run: moment(run.due_at, zone_of(run.schedule)), _("due at"))
+    shown_outcome = column(outcome_badge, _("outcome"), "outcome")
+    shown_task = column(task_link, _("task"), "task_id")
+    ended_as = column(outcome_of, _("state of the task"), "task")
+    deferred = NOT_SHOWN

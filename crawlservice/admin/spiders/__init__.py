@@ -1,5 +1,5 @@
-"""Admin pages of spiders: their runs and their aliases."""
+"""Admin pages of spiders, and of the aliases of their pages."""
 
-from crawlservice.admin.spiders import aliases, runs
+from crawlservice.admin.spiders import aliases, spiders
 
-__all__ = ["aliases", "runs"]
+__all__ = ["aliases", "spiders"]

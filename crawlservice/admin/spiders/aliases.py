@@ -11,8 +11,8 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from crawlservice.accounts.journal import by, record
-from crawlservice.admin.parts.columns import column
-from crawlservice.admin.parts.search import SearchedRows
+from crawlservice.admin.parts.lookups import column
+from crawlservice.admin.parts.read_only import SearchedRows
 from crawlservice.aliases.rules import revoke, rule_of
 from crawlservice.display import badge, moment
 from crawlservice.models import AliasRule
@@ -43,14 +43,10 @@ class AliasRuleAdmin(SearchedRows):
         "origin", "told", "shown_state", "problem", "places", "support", "shown_examples",
         "contradictions", "shown_counterexamples", "compared", "fetches", "created", "decided",
     )  # fmt: skip
-    readonly_fields = fields
     actions = ("revoke",)
 
-    def has_revoke_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("crawlservice.steer_task")
-
     @admin.action(
-        description=_("Revoke selected rules; they are not learned again"), permissions=["revoke"]
+        description=_("Revoke selected rules; they are not learned again"), permissions=["steer"]
     )
     def revoke(self, request: HttpRequest, chosen: QuerySet[AliasRule]) -> None:
         rows = [*chosen.order_by("pk")]

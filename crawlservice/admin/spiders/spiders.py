@@ -6,20 +6,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.admin import AdminSite
-from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
-from django.urls import URLPattern, path, reverse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils.html import format_html_join
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by
 from crawlservice.accounts.roles import may_submit
-from crawlservice.admin.parts.live import part
-from crawlservice.admin.parts.whole_page import whole_page
-from crawlservice.admin.spiders.runs import zone_of
+from crawlservice.admin.parts.pages import FORM, check, live, may, page, to, whole_page
+from crawlservice.admin.schedules.schedules import zone_of
 from crawlservice.config import effective
 from crawlservice.display import moment
 from crawlservice.hosts.host_labels import wait_of
@@ -37,49 +32,33 @@ ERRORS = 10  # groups of errors shown
 TONES = ("primary", "warn", "good", "muted", "bad")  # of the fields of a chart
 
 
-def urls(site: AdminSite) -> list[URLPattern]:
-    @require_safe
-    def listing(request: HttpRequest) -> HttpResponse:
-        return index(site, request)
-
-    def view(request: HttpRequest, name: str) -> HttpResponse:
-        return page(site, request, name)
-
-    @require_safe
-    def names(request: HttpRequest) -> HttpResponse:
-        """The known spiders, as options of ``<datalist>``."""
-        may = request.user.has_perm("crawlservice.view_task")
-        known = spider_runs.overview().found if may else ()
-        return HttpResponse(format_html_join("", '<option value="{}">', ((s.name,) for s in known)))
-
-    return [
-        path("spider-names/", site.admin_view(names), name="spider_names"),
-        path("spiders/", site.admin_view(listing), name="spiders"),
-        path("spider-runs/<path:name>", part(site, runs_chart, "view_task"), name="spider_runs"),
-        path("spiders/<path:name>", site.admin_view(view), name="spider"),
-    ]
+@page("spider-names/", "spider_names")
+def names(request: HttpRequest) -> HttpResponse:
+    """The known spiders, as options of ``<datalist>``."""
+    known = spider_runs.overview().found if may(request, "view_task") else ()
+    return HttpResponse(format_html_join("", '<option value="{}">', ((s.name,) for s in known)))
 
 
 def may_switch(request: HttpRequest) -> bool:
     """Whether the user may change settings for all tasks of a spider: the right to control the
     tasks of others."""
-    return request.user.has_perm("crawlservice.steer_task")
+    return may(request, "steer_task")
 
 
-def index(site: AdminSite, request: HttpRequest) -> HttpResponse:
-    _check_view(request)
+@page("spiders/", "spiders", "view_task")
+def index(request: HttpRequest) -> HttpResponse:
     found = spider_runs.overview()
     return whole_page(
-        *(site, request, "spiders", _("Spiders")),
+        *(request, "spiders", _("Spiders")),
         spiders=found.found,
         complete=found.complete,
         waits=_waits(spider.last for spider in found.found if spider.last),
     )
 
 
-def page(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
+@page("spiders/<path:name>", "spider", "view_task", FORM)
+def spider_page(request: HttpRequest, name: str) -> HttpResponse:
     """Shows the spider; POST disables or enables it, or forgets which pages need the browser."""
-    _check_view(request)
     spider = spider_runs.look_up(name) if "\0" not in name else None
     if spider is None:
         raise Http404
@@ -88,7 +67,7 @@ def page(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
     runs = spider_runs.runs(name)
     templates = rendering.templates(name)
     return whole_page(
-        *(site, request, "spider", _("Spider {name}").format(name=name)),
+        *(request, "spider", _("Spider {name}").format(name=name)),
         spider=spider,
         own_settings=spider.info and effective.changed(effective.of_spider(spider.info)),
         runs=runs,
@@ -107,7 +86,7 @@ def page(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
     )
 
 
-@require_safe
+@live("spider-runs/<path:name>", "spider_runs", "view_task")
 def runs_chart(request: HttpRequest, name: str) -> JsonResponse:
     """The latest runs of a spider as the points of a chart."""
     if "\0" in name:
@@ -116,8 +95,7 @@ def runs_chart(request: HttpRequest, name: str) -> JsonResponse:
 
 
 def _switch(request: HttpRequest, name: str) -> HttpResponse:
-    if not may_switch(request):
-        raise PermissionDenied
+    check(request, "steer_task")
     try:
         if request.POST.get("verb") == "enable":
             spider_switch.enable(name, by(request))
@@ -130,7 +108,7 @@ def _switch(request: HttpRequest, name: str) -> HttpResponse:
             messages.success(request, _("The spider is disabled. Its running tasks continue."))
     except CrawlframeError as error:
         messages.error(request, str(error))
-    return HttpResponseRedirect(reverse("admin:spider", args=[name]))
+    return to("spider", name)
 
 
 def _waits(tasks: Iterable[Task]) -> dict[int, str]:
@@ -159,8 +137,3 @@ def _schedules(name: str) -> list[dict[str, Any]]:
         }
         for row in rows
     ]
-
-
-def _check_view(request: HttpRequest) -> None:
-    if not request.user.has_perm("crawlservice.view_task"):
-        raise PermissionDenied

@@ -1,5 +1,23 @@
 """Admin pages of tasks: the form, the list, one task, its items, requests and errors."""
 
-from crawlservice.admin.tasks import items, ledger, tasks
+from crawlservice.admin.tasks import (
+    downloads,
+    errors,
+    item_tabs,
+    items,
+    ledger,
+    reparse,
+    submit_page,
+    tasks,
+)
 
-__all__ = ["items", "ledger", "tasks"]
+__all__ = [
+    "downloads",
+    "errors",
+    "item_tabs",
+    "items",
+    "ledger",
+    "reparse",
+    "submit_page",
+    "tasks",
+]

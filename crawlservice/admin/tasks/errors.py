@@ -7,24 +7,19 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.contrib.admin import AdminSite
-from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_http_methods, require_safe
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.items.encode import clean_text
 from crawlservice.accounts.journal import by
-from crawlservice.admin.parts.columns import moment_of
+from crawlservice.admin.parts.filters import moment_of
 from crawlservice.admin.parts.keyset import row_number
-from crawlservice.admin.parts.live import STOP, part
-from crawlservice.admin.parts.whole_page import whole_page
+from crawlservice.admin.parts.pages import FORM, POST, STOP, live, may, page, to, whole_page
 from crawlservice.connections.lookup import NotFound
 from crawlservice.models import SPIDER, BulkRetry, KeptPage
 from crawlservice.models.error import REASON
@@ -38,42 +33,19 @@ SPANS = {
     "week": (gettext_lazy("Last week"), timedelta(days=7)),
     "all": (gettext_lazy("All"), None),
 }
-SAFE = ("GET", "HEAD")
 USUAL = "week"
 FIRST_YEAR, LAST_YEAR = 1971, 2199  # of times that are read
 RETRIES = 5  # latest bulk retries shown
 
 
-def urls(site: AdminSite) -> list[URLPattern]:
-    def own(view: Any, *methods: str) -> Any:
-        def of_site(request: HttpRequest, **given: Any) -> HttpResponse:
-            answer: HttpResponse = view(site, request, **given)
-            return answer
-
-        return site.admin_view(require_http_methods([*methods])(of_site))
-
-    return [
-        path("errors/", own(index, *SAFE), name="errors"),
-        path("errors/<int:pk>/", own(group_page, *SAFE), name="error_group"),
-        path("errors/retry/", own(retry_page, *SAFE, "POST"), name="errors_retry"),
-        path("errors/retries/<int:pk>/", own(progress_page, *SAFE), name="bulk_retry"),
-        path(
-            "errors/retries/<int:pk>/now/",
-            part(site, progress_now, "view_page"),
-            name="bulk_retry_now",
-        ),
-        path("errors/retries/<int:pk>/stop/", own(stop, "POST"), name="bulk_retry_stop"),
-    ]
-
-
 def may_retry(request: HttpRequest) -> bool:
     """Whether the user may retry the errors of many tasks: the right to control the tasks of
     others."""
-    return request.user.has_perm("crawlservice.steer_task")
+    return may(request, "steer_task")
 
 
-def index(site: AdminSite, request: HttpRequest) -> HttpResponse:
-    _check_view(request)
+@page("errors/", "errors", "view_page")
+def index(request: HttpRequest) -> HttpResponse:
     given = request.GET
     span = given.get("span", USUAL)
     _title, length = SPANS.get(span, SPANS[USUAL])
@@ -82,7 +54,7 @@ def index(site: AdminSite, request: HttpRequest) -> HttpResponse:
     found = error_groups.latest(spider=spider, reason=reason, since=since)
     latest = BulkRetry.objects.select_related("user").defer("tasks")[:RETRIES]
     return whole_page(
-        *(site, request, "errors", _("Errors")),
+        *(request, "errors", _("Errors")),
         found=found,
         groups=found.groups,
         spider=spider,
@@ -97,16 +69,16 @@ def index(site: AdminSite, request: HttpRequest) -> HttpResponse:
     )
 
 
-def group_page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
+@page("errors/<int:pk>/", "error_group", "view_page")
+def group_page(request: HttpRequest, pk: int) -> HttpResponse:
     """One group, with its latest example."""
-    _check_view(request)
     try:
         group = error_groups.one(pk)
     except NotFound as error:
         messages.warning(request, str(error))
-        return HttpResponseRedirect(reverse("admin:errors"))
+        return to("errors")
     return whole_page(
-        *(site, request, "error_group", _("Errors of {spider}").format(spider=group.row.spider)),
+        *(request, "error_group", _("Errors of {spider}").format(spider=group.row.spider)),
         group=group,
         versions=error_groups.versions(pk),
         kept=_kept(group),
@@ -120,10 +92,9 @@ def _kept(group: error_groups.GroupNow) -> KeptPage | None:
     return KeptPage.objects.filter(rid=group.example.rid).only("pk").first()
 
 
-def retry_page(site: AdminSite, request: HttpRequest) -> HttpResponse:
+@page("errors/retry/", "errors_retry", "steer_task", FORM)
+def retry_page(request: HttpRequest) -> HttpResponse:
     """Shows how much would be retried; POST starts it."""
-    if not may_retry(request):
-        raise PermissionDenied
     given = request.POST if request.method == "POST" else request.GET
     since = moment_of(given.get("since"))
     if since is not None and not FIRST_YEAR <= since.year <= LAST_YEAR:
@@ -137,7 +108,7 @@ def retry_page(site: AdminSite, request: HttpRequest) -> HttpResponse:
     elif request.method == "POST":
         try:
             row = bulk_retry.start(wanted, by(request))
-            return HttpResponseRedirect(reverse("admin:bulk_retry", args=[row.pk]))
+            return to("bulk_retry", row.pk)
         except CrawlframeError as error:
             problem = str(error)
     elif wanted.spider:
@@ -146,7 +117,7 @@ def retry_page(site: AdminSite, request: HttpRequest) -> HttpResponse:
         except CrawlframeError as error:
             problem = str(error)
     return whole_page(
-        *(site, request, "errors_retry", _("Retry errors")),
+        *(request, "errors_retry", _("Retry errors")),
         wanted=wanted,
         since=given.get("since", ""),
         group=given.get("group", ""),
@@ -157,18 +128,18 @@ def retry_page(site: AdminSite, request: HttpRequest) -> HttpResponse:
     )
 
 
-def progress_page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
-    _check_view(request)
+@page("errors/retries/<int:pk>/", "bulk_retry", "view_page")
+def progress_page(request: HttpRequest, pk: int) -> HttpResponse:
     row = _retry(pk)
     return whole_page(
-        *(site, request, "bulk_retry"),
+        *(request, "bulk_retry"),
         _("Retry {number} of {spider}").format(number=row.pk, spider=row.spider),
         **_progress(request, row),
         is_fullwidth="",
     )
 
 
-@require_safe
+@live("errors/retries/<int:pk>/now/", "bulk_retry_now", "view_page")
 def progress_now(request: HttpRequest, pk: int) -> HttpResponse:
     """The fragment with its progress."""
     row = _retry(pk)
@@ -177,16 +148,15 @@ def progress_now(request: HttpRequest, pk: int) -> HttpResponse:
     return TemplateResponse(request, name, _progress(request, row), status=status)
 
 
-def stop(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
-    if not may_retry(request):
-        raise PermissionDenied
+@page("errors/retries/<int:pk>/stop/", "bulk_retry_stop", "steer_task", POST)
+def stop(request: HttpRequest, pk: int) -> HttpResponse:
     try:
         bulk_retry.stop(pk, by(request))
     except NotFound:
         raise Http404 from None
     except CrawlframeError as error:
         messages.error(request, str(error))
-    return HttpResponseRedirect(reverse("admin:bulk_retry", args=[pk]))
+    return to("bulk_retry", pk)
 
 
 def _progress(request: HttpRequest, row: BulkRetry) -> dict[str, Any]:
@@ -214,8 +184,3 @@ def _given(spider: str, reason: str, group: int | None, since: Any) -> dict[str,
     given = {"spider": spider, "reason": reason, "group": group}
     given["since"] = since.strftime("%Y-%m-%dT%H:%M") if since else None
     return {name: value for name, value in given.items() if value}
-
-
-def _check_view(request: HttpRequest) -> None:
-    if not request.user.has_perm("crawlservice.view_page"):
-        raise PermissionDenied

@@ -12,13 +12,19 @@ from django.db.models.functions import Cast
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.admin.parts.columns import column
-from crawlservice.admin.parts.created import Created
+from crawlservice.admin.parts.filters import (
+    Created,
+    RecentLabel,
+    RecentSpider,
+    RecentTask,
+    recent_version,
+)
+from crawlservice.admin.parts.keyset import SearchedList, latest
+from crawlservice.admin.parts.lookups import column
 from crawlservice.admin.parts.read_only import ReadOnly
-from crawlservice.admin.parts.recent import RecentLabel, RecentSpider, RecentTask, RecentVersion
-from crawlservice.admin.parts.search import SearchedList, latest
 from crawlservice.display import in_words, page_link, readable, task_link
 from crawlservice.models import Item, Page, PageFile
 
@@ -46,14 +52,13 @@ class PageOf(admin.SimpleListFilter):
 @admin.register(Item)
 class ItemAdmin(ReadOnly):
     list_display = ("id", "task_number", "short", "shown_labels", "version", "created")
-    list_filter = (RecentSpider, RecentTask, RecentLabel, RecentVersion, PageOf, Created)
+    list_filter = (RecentSpider, RecentTask, RecentLabel, recent_version(Item), PageOf, Created)
     slow_filters = ("version",)
     search_fields = ("data",)
     search_help_text = _("Text, or field:text")
     fields = (
         "task_number", "shown_data", "page", "files", "ordinal", "version", "created_at", "rid",
     )  # fmt: skip
-    readonly_fields = fields
     changelist = SearchedList
 
     def get_search_results(
@@ -66,11 +71,7 @@ class ItemAdmin(ReadOnly):
         table = page_link(_("table"), "task_items", item.task_id)
         return format_html("{} {}", task_link(item.task_id), table)
 
-    @admin.display(description=_("data"))
-    def short(self, item: Item) -> str:
-        text = in_words(item.data)
-        return text if len(text) <= ITEM_CHARS else f"{text[: ITEM_CHARS - 1]}…"
-
+    short = column(lambda data: Truncator(in_words(data)).chars(ITEM_CHARS), _("data"), "data")
     shown_data = column(readable, _("data"), "data")
 
     @admin.display(description=_("page"))

@@ -1,49 +1,63 @@
-"""Pages and events in the admin. Failed requests can be retried from here."""
+"""Requests that ended, events and eras in the admin. The page of a request has its exchange with
+the site, its outcome, its saved files, and its retry."""
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
-from typing import ClassVar
 from uuid import UUID
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from crawlframe.errors import CrawlframeError
-from crawlservice.accounts.roles import may_submit
-from crawlservice.admin.parts.columns import column
-from crawlservice.admin.parts.created import Created
-from crawlservice.admin.parts.own_page import RowPage
-from crawlservice.admin.parts.read_only import ReadOnly
-from crawlservice.admin.parts.recent import (
+from crawlframe.base.program import command
+from crawlframe.errors import CrawlframeError, StoreError
+from crawlservice.accounts.roles import may_steer, may_submit
+from crawlservice.admin.parts.filters import (
+    Created,
     RecentGroup,
     RecentLabel,
     RecentReason,
     RecentSpider,
     RecentTask,
-    RecentVersion,
+    recent_version,
 )
-from crawlservice.admin.parts.search import UrlRows
+from crawlservice.admin.parts.keyset import row_number
+from crawlservice.admin.parts.lookups import column
+from crawlservice.admin.parts.pages import POST, page, to, whole_page
+from crawlservice.admin.parts.read_only import ReadOnly, UrlRows
 from crawlservice.admin.parts.steering import retry_some
-from crawlservice.admin.tasks import request_page as requestpage
-from crawlservice.display import moment, page_link, readable, reason_words, state_badge, task_link
-from crawlservice.models import Era, Event, Page, Task
+from crawlservice.display import moment, page_link, readable, reason_words, state_badge
+from crawlservice.files import download
+from crawlservice.models import (
+    Era,
+    ErrorGroup,
+    Event,
+    KeptPage,
+    Page,
+    PageFile,
+    ReplacedItem,
+    Task,
+)
+
+MAX_REPLACED = 50  # items on the page of a request
 
 
 @admin.register(Page)
 class PageAdmin(UrlRows):
-    row_page: ClassVar[RowPage] = requestpage
     list_display = (
         "id", "task_number", "shown_state", "shown_reason", "status", "short_url", "fetch_ms",
         "deliveries", "shown_items", "shown_labels", "version", "created",
     )  # fmt: skip
     list_filter = (
-        "state", RecentReason, RecentGroup, RecentVersion, RecentSpider, RecentTask, RecentLabel,
-        Created,
+        "state", RecentReason, RecentGroup, recent_version(Page), RecentSpider, RecentTask,
+        RecentLabel, Created,
     )  # fmt: skip
     slow_filters = ("reason", "version")
     actions = ("retry",)
@@ -52,12 +66,33 @@ class PageAdmin(UrlRows):
     shown_state = column(state_badge, _("state"), "state")
     shown_reason = column(reason_words, _("reason"), "reason")
 
+    def row_page(self, request: HttpRequest, pk: str) -> HttpResponse:
+        row = _row(pk)
+        failed = row.state == Page.State.ERROR
+        steers = may_steer(request.user, row.task)
+        files = [*PageFile.objects.select_related("file").filter(rid=row.rid)]
+        return whole_page(
+            *(request, "request", _("Request")),
+            opts=self.opts,
+            page=row,
+            task=row.task,
+            failed=failed,
+            files=[one for one in files if one.kind not in download.SHOWN],
+            pictures=[one for one in files if one.kind in download.SHOWN],
+            group=_group(row),
+            kept=KeptPage.objects.filter(rid=row.rid).only("pk").first(),
+            replaced=_replaced(request, row),
+            shell=shell_command(row.url, row.task.spider),
+            may_retry=failed and steers and row.task.state not in Task.ACTIVE,
+            wait_for_end=failed and steers and row.task.state in Task.ACTIVE,
+        )
+
     @admin.display(description=_("items"))
     def shown_items(self, page: Page) -> SafeString | str:
         return page_link(page.items, "item_changelist", rid=page.rid) if page.items else "0"
 
     def has_steer_permission(self, request: HttpRequest) -> bool:
-        return may_submit(request.user) or request.user.has_perm("crawlservice.steer_task")
+        return may_submit(request.user) or super().has_steer_permission(request)
 
     @admin.action(description=_("Retry selected errors"), permissions=["steer"])
     def retry(self, request: HttpRequest, pages: QuerySet[Page]) -> None:
@@ -76,6 +111,74 @@ class PageAdmin(UrlRows):
                 self.message_user(request, f"{task}: {error}", messages.ERROR)
 
 
+@page("crawlservice/page/<int:pk>/files/<slug:sha256>/", "crawlservice_page_file", "view_page")
+def saved_file(request: HttpRequest, pk: int, sha256: str) -> HttpResponseBase:
+    """The download of a file that the request has saved."""
+    rows = PageFile.objects.select_related("file").filter(rid=_row(pk).rid)
+    found = get_object_or_404(rows, file=sha256)
+    try:
+        return download.answer(found)
+    except StoreError as error:
+        messages.error(request, str(error))
+        return to("crawlservice_page_change", pk)
+
+
+@page(
+    "crawlservice/page/<int:pk>/pictures/<slug:sha256>/", "crawlservice_page_picture", "view_page"
+)
+def picture(request: HttpRequest, pk: int, sha256: str) -> HttpResponseBase:
+    """A picture that the browser took of the page."""
+    return picture_of(PageFile.objects.filter(rid=_row(pk).rid, kind__in=download.SHOWN), sha256)
+
+
+def picture_of(rows: QuerySet[PageFile], sha256: str) -> HttpResponseBase:
+    """Raises Http404, also for a file that is no picture."""
+    try:
+        shown = download.picture(get_object_or_404(rows.select_related("file"), file=sha256))
+    except StoreError as error:
+        raise Http404(str(error)) from None
+    if shown is None:
+        raise Http404("no picture")
+    return shown
+
+
+@page("crawlservice/page/<int:pk>/retry/", "crawlservice_page_retry", methods=POST)
+def retry(request: HttpRequest, pk: int) -> HttpResponse:
+    """Runs this request again; then its row is gone."""
+    row = _row(pk)
+    try:
+        messages.success(request, retry_some(request, row.task, [row.rid]))
+    except CrawlframeError as error:
+        messages.error(request, str(error))
+        return to("crawlservice_page_change", pk)
+    return to("crawlservice_task_change", row.task_id)
+
+
+def shell_command(url: str, spider: str) -> str:
+    """The command that opens a URL in a prompt, as the spider would fetch it; "" if it has none."""
+    if not url.startswith(("http://", "https://")):
+        return ""
+    return command(f"fetch --shell {shlex.quote(url)} --spider {shlex.quote(spider)}")
+
+
+def _group(row: Page) -> ErrorGroup | None:
+    if row.error_group is None:
+        return None
+    return ErrorGroup.objects.filter(pk=row.error_group).first()
+
+
+def _replaced(request: HttpRequest, row: Page) -> list[ReplacedItem]:
+    """The newest of its items in whose place others were stored, if the user may see items."""
+    if not request.user.has_perm("crawlservice.view_item"):
+        return []
+    return [*ReplacedItem.objects.filter(rid=row.rid).order_by("-pk")[:MAX_REPLACED]]
+
+
+def _row(pk: int | str) -> Page:
+    rows = Page.objects.select_related("task").defer("follow_ups", "request", "task__seeds")
+    return get_object_or_404(rows, pk=row_number(pk))
+
+
 # Of ends, whose outcome says more.
 END_KINDS = {Event.Kind.FINISHED, Event.Kind.FAILED, Event.Kind.CANCELLED}
 
@@ -92,9 +195,7 @@ class EventAdmin(ReadOnly):
         "task_number", "schedule", "node", "host", "shown_detail", "shown_kind", "shown_reason",
         "created_at", "delivered_at",
     )  # fmt: skip
-    readonly_fields = fields
 
-    task_number = column(task_link, _("task"), "task_id")
     shown_reason = column(reason_words, _("reason"), "reason")
 
     @admin.display(description=_("detail"))

@@ -1,37 +1,49 @@
-"""The page of one task: how it ended, its answer, its tabs, and its actions."""
+"""The page of one task: how it ended, its tabs, its actions, and the forms of its labels and
+limits."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
-from django.contrib import messages
-from django.contrib.admin import AdminSite
+from django import forms
+from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
 from django.utils.functional import Promise
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_POST, require_safe
 
 from crawlframe.errors import CrawlframeError
+from crawlservice.accounts.journal import by
 from crawlservice.accounts.roles import may_steer, may_submit
-from crawlservice.admin.pages import reparse as reparsepage
-from crawlservice.admin.parts.live import STOP, View, part
-from crawlservice.admin.parts.steering import VERBS, note, steer
-from crawlservice.admin.tasks import answer, downloads, item_table, limits
-from crawlservice.admin.tasks import labels as tasklabels
-from crawlservice.admin.tasks.item_table import task_of
-from crawlservice.admin.tasks.tabs import OVERVIEW, TABS, Tab
-from crawlservice.admin.tasks.task_view import TaskView
+from crawlservice.admin.parts.fields import text, whole
+from crawlservice.admin.parts.pages import (
+    FORM,
+    POST,
+    STOP,
+    form_page,
+    live,
+    page,
+    posted,
+    to,
+    verbs,
+)
+from crawlservice.admin.parts.spider_fields import LabelsField
+from crawlservice.admin.parts.steering import TASK, VERBS, TaskView, note, steer, steered, task_of
+from crawlservice.admin.tasks.tabs import OVERVIEW, TABS, Tab, numbers
 from crawlservice.display import state_label
+from crawlservice.hosts.orders import MAX_CONCURRENCY
 from crawlservice.models import Task
 from crawlservice.monitoring import charts
 from crawlservice.quality import deviation
 from crawlservice.reparse.submission import has_pages
+from crawlservice.tasks.labels import of_task
+from crawlservice.tasks.limits import AUTO, MAX_PAGES, Delay, change_limits
 from crawlservice.tasks.progress.forecast import forecast
 from crawlservice.tasks.progress.progress import Progress, read
+from crawlservice.tasks.relabel import change_labels
+from crawlservice.tasks.stored_limits import limits_as_written
 
 
 class Button(NamedTuple):
@@ -51,45 +63,12 @@ BUTTONS = {
 }
 
 
-def urls(site: AdminSite) -> list[URLPattern]:
-    def own(place: str, view: View, **given: Any) -> URLPattern:
-        name = f"crawlservice_task_{given.get('name', place)}"
-        return path(f"<int:pk>/{place}/", view, given.get("more"), name=name)
-
-    def tab_urls(tab: Tab) -> list[URLPattern]:
-        view = site.admin_view(require_safe(partial(_show, site, tab)))
-        live = part(site, require_safe(partial(_show_part, tab)), "view_task")
-        part_url = own(f"{tab.name}/now", live, name=f"{tab.name}_now")
-        return [part_url] if tab is OVERVIEW else [own(tab.name, view), part_url]
-
-    def of_site(page: Any) -> Any:
-        return site.admin_view(lambda request, pk: page(site, request, pk))
-
-    return [
-        own("now", part(site, now, "view_task")),
-        own("chart", part(site, chart, "view_task")),
-        own("accept", site.admin_view(accept)),
-        own("limits", of_site(limits.page)),
-        own("labels", of_site(tasklabels.page)),
-        own("reparse", of_site(reparsepage.page)),
-        *(url for tab in (OVERVIEW, *TABS) for url in tab_urls(tab)),
-        *downloads.urls(site),
-        *item_table.urls(site),
-        *(own(verb, site.admin_view(act), more={"verb": verb}) for verb in (*VERBS, RETRY.verb)),
-    ]
-
-
-def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
-    return _show(site, OVERVIEW, request, pk)
-
-
-def _show(site: AdminSite, tab: Tab, request: HttpRequest, pk: int | str) -> HttpResponse:
+def show(request: HttpRequest, pk: int | str, tab: Tab) -> HttpResponse:
     """The page with a tab."""
     view = TaskView(task_of(request, pk, tab.permission))
-    head = _head(request, view)
     context: dict[str, Any] = {
-        **site.each_context(request),
-        **head,
+        **admin.site.each_context(request),
+        **_head(request, view),
         "title": str(view.task),
         "opts": Task._meta,
         "is_fullwidth": "1",
@@ -102,11 +81,11 @@ def _show(site: AdminSite, tab: Tab, request: HttpRequest, pk: int | str) -> Htt
         **tab.shown(request, view),
     }
     if tab is OVERVIEW:
-        context |= answer.numbers(context["known"])
+        context |= numbers(context["known"])
     return TemplateResponse(request, "admin/crawlservice/task.html", context)
 
 
-def _show_part(tab: Tab, request: HttpRequest, pk: int) -> HttpResponse:
+def show_part(request: HttpRequest, pk: int, tab: Tab) -> HttpResponse:
     """A tab as a fragment of the page."""
     view = TaskView(task_of(request, pk, tab.permission))
     context = {"task": view.task, **tab.shown(request, view)}
@@ -115,34 +94,41 @@ def _show_part(tab: Tab, request: HttpRequest, pk: int) -> HttpResponse:
     return TemplateResponse(request, name, context, status=status)
 
 
-@require_safe
+for _tab in (OVERVIEW, *TABS):
+    _name = f"crawlservice_task_{_tab.name}"
+    live(f"{TASK}/{_tab.name}/now/", f"{_name}_now", "view_task", tab=_tab)(show_part)
+    if _tab is not OVERVIEW:
+        page(f"{TASK}/{_tab.name}/", _name, tab=_tab)(show)
+
+
+@live(f"{TASK}/now/", "crawlservice_task_now", "view_task")
 def now(request: HttpRequest, pk: int) -> HttpResponse:
     """The fragment with how the task is, and for the overview with its numbers."""
     view = TaskView(task_of(request, pk))
     context = _head(request, view)
     if request.GET.get("tab") == OVERVIEW.name:
-        context |= {"is_part": True, **answer.numbers(context["known"])}
+        context |= {"is_part": True, **numbers(context["known"])}
     status = STOP if view.progress.settled else 200
     return TemplateResponse(request, "admin/crawlservice/_task_now.html", context, status=status)
 
 
-@require_safe
+@live(f"{TASK}/chart/", "crawlservice_task_chart", "view_task")
 def chart(request: HttpRequest, pk: int) -> JsonResponse:
     progress = read([task_of(request, pk)])[0]
     return JsonResponse({"points": charts.of_task(progress), "ended": progress.ended})
 
 
-@require_POST
+@verbs("task", (*VERBS, RETRY.verb), methods=POST)
 def act(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
     """Pauses, resumes, cancels or retries the task."""
     try:
         messages.success(request, steer(request, task_of(request, pk), verb))
     except CrawlframeError as error:
         messages.error(request, str(error))
-    return HttpResponseRedirect(reverse("admin:crawlservice_task_change", args=[pk]))
+    return to("crawlservice_task_change", pk)
 
 
-@require_POST
+@page(f"{TASK}/accept/", "crawlservice_task_accept", methods=POST)
 def accept(request: HttpRequest, pk: int) -> HttpResponse:
     """Accepts the findings of a task: from it on, its values count as usual."""
     task = task_of(request, pk)
@@ -155,7 +141,7 @@ def accept(request: HttpRequest, pk: int) -> HttpResponse:
     else:
         note(request, "accept quality", task, findings=count)
         messages.success(request, _("Accepted. Later runs are compared with this one."))
-    return HttpResponseRedirect(reverse("admin:crawlservice_task_change", args=[pk]))
+    return to("crawlservice_task_change", pk)
 
 
 def _head(request: HttpRequest, view: TaskView) -> dict[str, Any]:
@@ -177,3 +163,80 @@ def buttons_of(progress: Progress) -> tuple[Button, ...]:
     if progress.ended:
         return (RETRY,) if progress.ne and progress.settled else ()
     return BUTTONS.get(Task.State(progress.task.state), ())
+
+
+class LabelsForm(forms.Form):
+    labels = LabelsField()
+
+
+@page(f"{TASK}/labels/", "crawlservice_task_labels", methods=FORM)
+def labels_page(request: HttpRequest, pk: int) -> HttpResponse:
+    task = steered(request, pk)
+    form = LabelsForm(posted(request), initial={"labels": of_task(pk)})
+
+    def change() -> None:
+        if form.has_changed():
+            change_labels(pk, form.cleaned_data["labels"], by(request))
+            messages.success(request, _("The labels are changed"))
+
+    heading = gettext("Labels of %(task)s") % {"task": task}
+    return form_page(request, task, form, change, heading=heading, button=_("Change labels"))
+
+
+class LimitsForm(forms.Form):
+    """The limits of a task that can be changed while it runs."""
+
+    delay = text(
+        _("Delay"),
+        _("seconds between two requests to a host, or auto: as fast as each host can take"),
+        required=True,
+    )
+    concurrency = whole(
+        *(_("Concurrency"), _("requests in flight per host")),
+        required=True,
+        min_value=1,
+        max_value=MAX_CONCURRENCY,
+    )
+    page_limit = whole(
+        *(_("Page limit"), _("0: no limit. Links that were left out before are not brought back")),
+        required=True,
+        min_value=0,
+        max_value=MAX_PAGES,
+    )
+
+    def clean_delay(self) -> Delay:
+        text = self.cleaned_data["delay"].strip()
+        if text == AUTO:
+            return AUTO
+        try:
+            return float(text)
+        except ValueError:
+            raise forms.ValidationError(_("Enter a number of seconds, or auto.")) from None
+
+
+@page(f"{TASK}/limits/", "crawlservice_task_limits", methods=FORM)
+def limits_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """The page on which the limits of a running task are changed."""
+    task = steered(request, pk)
+    known = limits_as_written(task)
+    present = {name: known.get(name, 0) for name in LimitsForm.base_fields}
+    form = LimitsForm(posted(request), initial=present)
+
+    def change() -> None:
+        before = LimitsForm(data=present)
+        before.is_valid()
+        new = {
+            name: value
+            for name, value in form.cleaned_data.items()
+            if value != before.cleaned_data.get(name)
+        }
+        if new:
+            change_limits(task.pk, by(request), **new)
+            messages.success(request, _("The limits are in force on all nodes"))
+
+    return form_page(
+        *(request, task, form, change),
+        heading=gettext("Limits of %(task)s") % {"task": task},
+        note=_("They change at once on all nodes, for this task only."),
+        button=_("Change limits"),
+    )

@@ -9,27 +9,28 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin import AdminSite
-from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.translation import gettext as _
-from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
 from crawlframe.errors import CrawlframeError, FrontierError
 from crawlframe.request.request import MAX_TASK_PRIORITY
 from crawlframe.spider.spider import SpiderInfo
-from crawlservice.accounts.roles import User, may_submit
-from crawlservice.admin.parts.argument_form import PREFIX, argument_fields, filled_in, is_untouched
-from crawlservice.admin.parts.setting_fields import (
+from crawlservice.accounts.roles import User
+from crawlservice.admin.parts.fields import whole
+from crawlservice.admin.parts.pages import FORM, may, page, posted, to, to_row, whole_page
+from crawlservice.admin.parts.spider_fields import (
+    PREFIX,
     SETTING,
     LabelsField,
+    argument_fields,
     clean_settings,
+    filled_in,
+    is_untouched,
     setting_fields,
 )
 from crawlservice.admin.parts.steering import note
-from crawlservice.admin.parts.whole_page import whole_page
 from crawlservice.models import Task
 from crawlservice.tasks import spider_switch, submit
 from crawlservice.tasks.arguments.secrets import has_secrets, readable
@@ -37,45 +38,39 @@ from crawlservice.tasks.arguments.spider_arguments import problems, shortened
 from crawlservice.tasks.labels import of_task
 from crawlservice.tasks.overrides import detail
 
-VIEW = "crawlservice.view_task"
+
+@page("submit/", "submit", "submit_task", FORM)
+def submit_page(request: HttpRequest) -> HttpResponse:
+    name = request.GET.get("spider", "")
+    return _form(request, name) if name else _choice(request)
 
 
-def urls(site: AdminSite) -> list[URLPattern]:
-    def view(request: HttpRequest) -> HttpResponse:
-        if not may_submit(request.user):
-            raise PermissionDenied
-        name = request.GET.get("spider", "")
-        return _form(site, request, name) if name else _choice(site, request)
-
-    return [path("submit/", site.admin_view(view), name="submit")]
-
-
-def _choice(site: AdminSite, request: HttpRequest) -> HttpResponse:
+def _choice(request: HttpRequest) -> HttpResponse:
     known: dict[str, SpiderInfo] = {}
     try:
         known = submit.spiders()
     except CrawlframeError as error:
         messages.error(request, str(error))
     return whole_page(
-        *(site, request, "submit_choice", _("Submit a task")),
+        *(request, "submit_choice", _("Submit a task")),
         spiders=known.values(),
         disabled=spider_switch.disabled(),
         is_fullwidth="",
     )
 
 
-def _form(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
+def _form(request: HttpRequest, name: str) -> HttpResponse:
     try:
         spider_switch.check(name)
         info = submit.published(name)
     except CrawlframeError as error:
         messages.error(request, str(error))
-        return HttpResponseRedirect(reverse("admin:submit"))
-    form = SubmitForm(info, request.user, request.POST or None, *_cloned(request, info))
+        return to("submit")
+    form = SubmitForm(info, request.user, posted(request), *_cloned(request, info))
     if request.method == "POST" and form.is_valid() and (answer := _submit_form(request, form)):
         return answer
     return whole_page(
-        *(site, request, "submit_form", _("Submit {spider}").format(spider=info.name)),
+        *(request, "submit_form", _("Submit {spider}").format(spider=info.name)),
         info=info,
         form=form,
         is_fullwidth="",
@@ -133,9 +128,9 @@ def _submit(
             note(request, "submit", task, **told)
     except FrontierError as error:  # the message says whether the task was recorded anyway
         messages.error(request, str(error))
-        return HttpResponseRedirect(reverse("admin:crawlservice_task_changelist"))
+        return to("crawlservice_task_changelist")
     messages.success(request, _("Submitted: {task}").format(task=task))
-    return HttpResponseRedirect(reverse("admin:crawlservice_task_change", args=[task.pk]))
+    return to_row(task)
 
 
 def _cloned(
@@ -144,7 +139,7 @@ def _cloned(
     """Initial arguments, priority, settings and labels, from the task to be cloned. Its secrets are
     only for the user that entered them: with other arguments, they could be sent anywhere."""
     number = request.GET.get("clone", "")
-    if not re.fullmatch(r"\d{1,18}", number) or not request.user.has_perm(VIEW):
+    if not re.fullmatch(r"\d{1,18}", number) or not may(request, "view_task"):
         return {}, 0, {}, {}
     task = Task.objects.filter(pk=int(number), spider=info.name).defer("seeds").first()
     if task is None:
@@ -179,13 +174,12 @@ class SubmitForm(forms.Form):
         self._user = user
         self._before = arguments or {}
         self.fields.update(argument_fields(info, arguments or {}))
-        self.fields["priority"] = forms.IntegerField(
-            label=_("Priority"),
+        self.fields["priority"] = whole(
+            *(_("Priority"), _("-100 to 100; higher runs first")),
+            required=True,
             initial=priority,
             min_value=-MAX_TASK_PRIORITY,
             max_value=MAX_TASK_PRIORITY,
-            help_text=_("-100 to 100; higher runs first"),
-            widget=UnfoldAdminIntegerFieldWidget(),
         )
         self.fields["labels"] = LabelsField(initial=labels or {})
         self.fields.update(setting_fields(info, settings or {}, user))

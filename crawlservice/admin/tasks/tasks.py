@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from django.contrib import admin
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -19,14 +19,19 @@ from django.utils.translation import gettext_lazy as _
 from crawlframe.base.program import command
 from crawlservice.accounts.journal import by, record
 from crawlservice.accounts.roles import may_submit
-from crawlservice.admin.parts.columns import column
-from crawlservice.admin.parts.created import Created, filter_by
+from crawlservice.admin.parts.filters import (
+    Created,
+    RecentLabel,
+    RecentSpider,
+    RecentUser,
+    filter_by,
+)
 from crawlservice.admin.parts.keyset import KeysetList
-from crawlservice.admin.parts.lookups import DeclaredLookups, with_facts
-from crawlservice.admin.parts.own_page import OwnPage, RowPage
-from crawlservice.admin.parts.recent import RecentLabel, RecentSpider, RecentUser
+from crawlservice.admin.parts.lookups import DeclaredLookups, column, with_facts
+from crawlservice.admin.parts.read_only import OwnPage
 from crawlservice.admin.parts.steering import DONE, steer
-from crawlservice.admin.tasks import page as taskpage
+from crawlservice.admin.tasks.page import show
+from crawlservice.admin.tasks.tabs import OVERVIEW
 from crawlservice.display import (
     change_since,
     duration,
@@ -122,7 +127,6 @@ def _steering(title: Any, verb: str) -> Callable[..., None]:
 
 @admin.register(Task)
 class TaskAdmin(OwnPage):
-    row_page: ClassVar[RowPage] = taskpage
     list_display = (
         "id", "spider", "shown_labels", "shown_state", "done", "errors", "left", "item_count",
         "trend", "took", "rate", "submitted",
@@ -136,6 +140,9 @@ class TaskAdmin(OwnPage):
 
     changelist = with_facts(_add_progress, KeysetList)
     deferred = ("seeds",)
+
+    def row_page(self, request: HttpRequest, pk: str) -> HttpResponse:
+        return show(request, pk, OVERVIEW)
 
     @admin.display(description=_("state"))
     def shown_state(self, task: Task) -> SafeString:
@@ -221,7 +228,7 @@ class TaskAdmin(OwnPage):
 
     # Whether the user may control a task is checked for each.
     def has_steer_permission(self, request: HttpRequest) -> bool:
-        return may_submit(request.user) or request.user.has_perm("crawlservice.steer_task")
+        return may_submit(request.user) or super().has_steer_permission(request)
 
     pause = _steering(_("Pause selected tasks"), "pause")
     resume = _steering(_("Resume selected tasks"), "resume")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from ninja import Query, Status
 from pydantic import Field
 
-from crawlservice.accounts.roles import may_steer_watch
+from crawlservice.accounts.roles import may_steer
 from crawlservice.api.parts.auth import ApiRequest, Bearer, Caller
 from crawlservice.api.parts.errors import NotAllowed, Operations, status_of
 from crawlservice.api.parts.paging import (
@@ -236,7 +236,7 @@ def _steered(request: ApiRequest, number: int) -> Caller:
     watch = editing.get(number)
     own = watch.user_id == caller.user.pk
     may = own or caller.allows(Token.Scope.OPERATE)
-    if not may or not may_steer_watch(caller.user, watch):
+    if not may or not may_steer(caller.user, watch):
         raise NotAllowed(
             f"you may not control watch {number}; this needs an operator, and a token of scope "
             "operate"

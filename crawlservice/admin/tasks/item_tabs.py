@@ -1,5 +1,5 @@
-"""The tab that shows the items of a task as a table, and its download. All of its state is in the
-URL."""
+"""The tabs of the items of a task: as a table, and compared with those of another run; and the rows
+of their downloads. All of their state is in the URL."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from django.contrib.admin import AdminSite
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase, QueryDict
 from django.shortcuts import get_object_or_404
-from django.urls import NoReverseMatch, URLPattern, path, reverse
+from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_safe
 
+from crawlframe.errors import CrawlframeError
 from crawlservice.admin.parts.keyset import row_number
-from crawlservice.admin.tasks.request_page import picture_of
-from crawlservice.admin.tasks.task_view import TaskView
+from crawlservice.admin.parts.pages import page
+from crawlservice.admin.parts.steering import TASK, TaskView, task_of
+from crawlservice.admin.tasks.ledger import picture_of
 from crawlservice.display import in_words, link_to
 from crawlservice.models import Item, PageFile, Task
 from crawlservice.tasks.results import export
+from crawlservice.tasks.results.comparison import Change, Compared, compared, whole
 from crawlservice.tasks.results.item_filter import BadItemFilter, ItemFilter, is_empty
 from crawlservice.tasks.results.item_table import (
     Column,
@@ -38,6 +38,9 @@ from crawlservice.templatetags.crawls import register
 ROWS = 50  # of one page
 CELL = 200  # characters of a cell
 FILTERS = 20  # at most
+MAX_CHANGES = 200  # changes of each kind on the page
+KINDS = (("added", _("Added")), ("gone", _("Gone")), ("changed", _("Changed")))
+FORMATS = [suffix.removeprefix(".") for suffix in export.FORMATS]
 WORDS = (
     ("is", _("is")),
     ("contains", _("contains")),
@@ -97,20 +100,7 @@ class Head(NamedTuple):
     mark: str  # how it is sorted now: ascending, descending or none
 
 
-def urls(site: AdminSite) -> list[URLPattern]:
-    place = "<int:pk>/items/<int:item>/<slug:sha256>/"
-    return [path(place, site.admin_view(picture), name="crawlservice_task_picture")]
-
-
-def task_of(request: HttpRequest, pk: int | str, permission: str = "view_task") -> Task:
-    """Raises PermissionDenied and Http404."""
-    if not request.user.has_perms(["crawlservice.view_task", f"crawlservice.{permission}"]):
-        raise PermissionDenied
-    rows = Task.objects.defer("seeds").select_related("user")
-    return get_object_or_404(rows, pk=row_number(pk))
-
-
-def shown_tab(request: HttpRequest, task_view: TaskView) -> dict[str, Any]:
+def table(request: HttpRequest, task_view: TaskView) -> dict[str, Any]:
     """The context of the template."""
     task = task_view.task
     view = ItemTableView.of(request.GET)
@@ -135,18 +125,17 @@ def shown_tab(request: HttpRequest, task_view: TaskView) -> dict[str, Any]:
         "number": number,
         "pages": pages,
         "words": WORDS,
-        "formats": [suffix.removeprefix(".") for suffix in export.FORMATS],
+        "formats": FORMATS,
         "is_sample_sorted": bool(view.sort) and not window.is_all,
         "query": view.query(page=1),
         **_turns(view, window, number, pages),
     }
 
 
-@require_safe
+@page(f"{TASK}/items/<int:item>/<slug:sha256>/", "crawlservice_task_picture", "view_page")
 def picture(request: HttpRequest, pk: int, item: int, sha256: str) -> HttpResponseBase:
     """A picture that the page of an item has saved."""
     task_of(request, pk, "view_item")
-    task_of(request, pk, "view_page")
     rid = get_object_or_404(Item.objects.only("rid"), pk=item, task=pk).rid
     return picture_of(PageFile.objects.filter(rid=rid), sha256)
 
@@ -210,3 +199,44 @@ def chosen_rows(request: HttpRequest, task: Task) -> Callable[[], Iterator[list[
             yield [row.data for row in rows]
 
     return shown(chunks, view.filters, view.chosen)
+
+
+def comparison(request: HttpRequest, view: TaskView) -> dict[str, Any]:
+    """The same of the tab that compares."""
+    task = view.task
+    given, key = request.GET.get("with", ""), request.GET.get("key", "")
+    found: Compared | None = None
+    problem = ""
+    try:
+        found = compared(task, _number(given), key)
+    except CrawlframeError as error:
+        problem = str(error)
+    other, key = (given, key) if found is None else (found.old.pk, found.key)
+    return {
+        "found": found,
+        "problem": problem,
+        "other": other,
+        "key": key,
+        "parts": [] if found is None else [*_parts(found)],
+        "query": "?" + urlencode({"with": other, "key": key}),
+        "formats": FORMATS,
+        "shown": MAX_CHANGES,
+    }
+
+
+def changes(request: HttpRequest, task: Task) -> Callable[[], Iterator[list[dict[str, Any]]]]:
+    """All changes, whatever the size of the runs: one row for each field that differs. Raises
+    BadComparison."""
+    return whole(task, _number(request.GET.get("with", "")), request.GET.get("key", ""))
+
+
+def _parts(found: Compared) -> Iterator[tuple[str, Any, int, list[Change]]]:
+    """Each kind, its title, how many changes there are of it, and the first of them."""
+    for kind, title in KINDS:
+        some = [one for one in found.changes if one.kind == kind]
+        yield kind, title, len(some), some[:MAX_CHANGES]
+
+
+def _number(text: str) -> int | None:
+    """The number that was typed; 0, which no task has, for other texts."""
+    return (row_number(text) or 0) if text else None

@@ -7,7 +7,6 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin import AdminSite
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
@@ -15,16 +14,13 @@ from django.shortcuts import get_object_or_404
 from django.template.defaultfilters import floatformat
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
-from unfold.widgets import (
-    UnfoldAdminSelectWidget,
-    UnfoldAdminTextInputWidget,
-    UnfoldBooleanWidget,
-)
+from unfold.widgets import UnfoldBooleanWidget
 
 from crawlframe.errors import FrontierError
 from crawlservice.accounts.roles import User, may_steer, may_submit
-from crawlservice.admin.parts.form_page import form_page
-from crawlservice.admin.parts.steering import note
+from crawlservice.admin.parts.fields import choice, text
+from crawlservice.admin.parts.pages import FORM, form_page, page
+from crawlservice.admin.parts.steering import TASK, note
 from crawlservice.models import KeptPage, Task
 from crawlservice.reparse import submission as reparse
 from crawlservice.reparse.changes import MAX_PAGES, polled_changes
@@ -37,48 +33,51 @@ TODAY = gettext_lazy(
 REASONS = 1_000  # kept pages whose reasons are offered
 
 
-class ReparseForm(forms.Form):
-    reason = forms.ChoiceField(
-        label=gettext_lazy("Pages"),
+AS_TYPED = {"autocomplete": "off", "spellcheck": "false"}
+
+
+def _box(label: Any, help_text: Any, *, initial: bool = False) -> forms.BooleanField:
+    return forms.BooleanField(
+        label=label,
         required=False,
-        widget=UnfoldAdminSelectWidget,
+        widget=UnfoldBooleanWidget,
+        initial=initial,
+        help_text=help_text,
+    )
+
+
+class ReparseForm(forms.Form):
+    reason = choice(
+        gettext_lazy("Pages"),
         help_text=gettext_lazy("All kept pages, or the pages kept for one reason."),
     )
-    callback = forms.CharField(
-        label=gettext_lazy("Callback"),
-        required=False,
-        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "spellcheck": "false"}),
+    callback = text(
+        gettext_lazy("Callback"),
+        gettext_lazy("Only pages of this callback; empty: of all."),
+        AS_TYPED,
         max_length=TEXT,
-        help_text=gettext_lazy("Only pages of this callback; empty: of all."),
     )
-    key = forms.CharField(
-        label=gettext_lazy("Key"),
-        required=False,
-        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "spellcheck": "false"}),
-        max_length=TEXT,
-        help_text=gettext_lazy(
+    key = text(
+        gettext_lazy("Key"),
+        gettext_lazy(
             "The field by which items of a page are compared; empty: the field that the spider "
             "expects to be unique, or else their place."
         ),
+        AS_TYPED,
+        max_length=TEXT,
     )
-    dry_run = forms.BooleanField(
-        label=gettext_lazy("Dry run"),
-        required=False,
-        widget=UnfoldBooleanWidget,
+    dry_run = _box(
+        gettext_lazy("Dry run"),
+        gettext_lazy("Shows the differences, and changes nothing."),
         initial=True,
-        help_text=gettext_lazy("Shows the differences, and changes nothing."),
     )
-    follow = forms.BooleanField(
-        label=gettext_lazy("Follow new links"),
-        required=False,
-        widget=UnfoldBooleanWidget,
-        help_text=gettext_lazy("Fetches requests that the task did not know."),
+    follow = _box(
+        gettext_lazy("Follow new links"),
+        gettext_lazy("Fetches requests that the task did not know."),
     )
-    wait = forms.BooleanField(
-        label=gettext_lazy("Until it has ended"),
-        required=False,
-        widget=UnfoldBooleanWidget,
-        help_text=gettext_lazy("Parses also the pages that the task has still to fetch."),
+    wait = _box(
+        gettext_lazy("Until it has ended"),
+        gettext_lazy("Parses also the pages that the task has still to fetch."),
     )
 
     def __init__(self, task: Task, may_replace: bool, *args: Any, **more: Any) -> None:
@@ -101,9 +100,10 @@ class ReparseForm(forms.Form):
         return reparse.submit(task.pk, user=user, **given)
 
 
-def page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
+@page(f"{TASK}/reparse/", "crawlservice_task_reparse", "view_task", FORM)
+def reparse_page(request: HttpRequest, pk: int) -> HttpResponse:
     task = get_object_or_404(Task.objects.defer("seeds"), pk=pk)
-    if not may_submit(request.user) or not request.user.has_perm("crawlservice.view_task"):
+    if not may_submit(request.user):
         raise PermissionDenied
     data = request.POST if request.method == "POST" else None
     form = ReparseForm(task, may_steer(request.user, task), data)
@@ -111,7 +111,7 @@ def page(site: AdminSite, request: HttpRequest, pk: int) -> HttpResponse:
     kept = ngettext("%(shown)s page is kept.", "%(shown)s pages are kept.", n)
     kept %= {"shown": floatformat(n, "0g")}
     return form_page(
-        *(site, request, task, form),
+        *(request, task, form),
         lambda: _submit(request, task, form),
         heading=_("Parse pages of %(task)s again") % {"task": task},
         note=f"{kept} {TODAY}",

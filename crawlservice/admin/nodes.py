@@ -1,4 +1,5 @@
-"""Nodes in the admin: the lives of nodes, the code that each runs, and the code it refused."""
+"""Nodes in the admin: the lives of nodes, the code that each runs, and the code it refused; and the
+dashboard."""
 
 from __future__ import annotations
 
@@ -7,30 +8,24 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import admin, messages
-from django.contrib.admin import AdminSite
 from django.contrib.admin.utils import display_for_value
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_POST
 
 from crawlframe.identity.identity import Introduction
 from crawlservice.accounts.journal import by, record
-from crawlservice.admin.parts.columns import column
 from crawlservice.admin.parts.keyset import KeysetList
-from crawlservice.admin.parts.live import SPAN_NAMES, SPANS, part
-from crawlservice.admin.parts.lookups import with_facts
+from crawlservice.admin.parts.lookups import column, with_facts
+from crawlservice.admin.parts.pages import POST, SPAN_NAMES, SPANS, live, may, page, to, whole_page
 from crawlservice.admin.parts.read_only import ReadOnly
-from crawlservice.admin.parts.whole_page import whole_page
 from crawlservice.alerts import dashboard_summary
 from crawlservice.connections.lookup import NotFound
-from crawlservice.display import CODE_STATES, condition_badge, laid_out, marked
+from crawlservice.display import CODE_STATES, badge, condition_badge, laid_out
 from crawlservice.models import Generation, Task
 from crawlservice.monitoring import charts, lives, nodes, overview
 from crawlservice.monitoring.nodes import Node
@@ -99,7 +94,11 @@ def _condition_and_why(node: Node) -> SafeString:
 
 
 def _code(node: Node) -> SafeString | str:
-    return format_html("{} {}", node.version, marked(_("differs"))) if node.skew else node.version
+    return (
+        format_html("{} {}", node.version, badge(_("differs"), "bad"))
+        if node.skew
+        else node.version
+    )
 
 
 @admin.register(Generation)
@@ -116,7 +115,6 @@ class GenerationAdmin(ReadOnly):
         "condition_and_why", "disk", "holds", "workers", "state", "since", "code", "candidate",
         "problem", "took", "reloads", "follows", "pulled", "pull_problem",
     )  # fmt: skip
-    readonly_fields = fields
     actions = ("forget",)
     change_form_outer_before_template = "admin/crawlservice/generation/offline.html"
 
@@ -150,34 +148,14 @@ class GenerationAdmin(ReadOnly):
         return {}
 
     def has_forget_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("crawlservice.forget_generation")
-
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(require_POST(self.forget_one))
-        own = path("<int:pk>/forget/", view, name="crawlservice_generation_forget")
-        return [own, *super().get_urls()]
+        return may(request, "forget_generation")
 
     def form_context(self, request: HttpRequest, pk: str | None) -> dict[str, Any]:
         return {"may_forget": self.has_forget_permission(request)}
 
-    def forget_one(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """The button on the page of a node that is offline."""
-        if not self.has_forget_permission(request):
-            raise PermissionDenied
-        self.forget(request, Generation.objects.filter(pk=pk))
-        return HttpResponseRedirect(reverse("admin:crawlservice_generation_changelist"))
-
     @admin.action(description=_("Forget selected offline nodes"), permissions=["forget"])
     def forget(self, request: HttpRequest, chosen: QuerySet[Generation]) -> None:
-        for name in sorted({*chosen.filter(offline=True).values_list("node", flat=True)}):
-            try:
-                lives.forget(name)
-            except NotFound as error:  # someone else was faster
-                self.message_user(request, str(error), messages.WARNING)
-                continue
-            record("forget node", **by(request), node=name)
-            text = _("Node {node} was removed from the list").format(node=name)
-            self.message_user(request, text, messages.SUCCESS)
+        _forget(request, chosen)
 
     @admin.display(description=_("code"))
     def state(self, life: Generation) -> SafeString | str:
@@ -185,30 +163,46 @@ class GenerationAdmin(ReadOnly):
         if node is None:
             return str(_("unknown") if life.known is None else _("ended"))  # type: ignore[attr-defined]
         told = CODE_STATES.get(node.state, node.state)
-        return marked(told) if node.state in BAD_STATES else str(told)
+        return badge(told, "bad") if node.state in BAD_STATES else str(told)
 
 
-def urls(site: AdminSite) -> list[URLPattern]:
-    return [
-        path("overview/", part(site, now, "view_task"), name="overview"),
-        path("overview/hosts/", part(site, hosts, "view_page"), name="overview_hosts"),
-        path("overview/chart/", part(site, chart, "view_task"), name="overview_chart"),
-    ]
+@page(
+    "crawlservice/generation/<int:pk>/forget/",
+    *("crawlservice_generation_forget", "forget_generation", POST),
+)
+def forget_one(request: HttpRequest, pk: int) -> HttpResponse:
+    """The button on the page of a node that is offline."""
+    _forget(request, Generation.objects.filter(pk=pk))
+    return to("crawlservice_generation_changelist")
 
 
-def page(site: AdminSite, request: HttpRequest) -> HttpResponse:
+def _forget(request: HttpRequest, chosen: QuerySet[Generation]) -> None:
+    for name in sorted({*chosen.filter(offline=True).values_list("node", flat=True)}):
+        try:
+            lives.forget(name)
+        except NotFound as error:  # someone else was faster
+            messages.warning(request, str(error))
+            continue
+        record("forget node", **by(request), node=name)
+        text = _("Node {node} was removed from the list").format(node=name)
+        messages.success(request, text)
+
+
+def dashboard(request: HttpRequest) -> HttpResponse:
     return whole_page(
-        *(site, request, "dashboard", _("Dashboard")),
+        *(request, "dashboard", _("Dashboard")),
         spans=SPAN_NAMES,
         first=not Task.objects.exists(),
         **_now(),
     )
 
 
+@live("overview/", "overview", "view_task")
 def now(request: HttpRequest) -> HttpResponse:
     return TemplateResponse(request, "admin/crawlservice/_now.html", _now())
 
 
+@live("overview/hosts/", "overview_hosts", "view_page")
 def hosts(request: HttpRequest) -> HttpResponse:
     found = overview.hosts()
     shown = (host.name for host in (*found.slowest, *found.failing))
@@ -217,6 +211,7 @@ def hosts(request: HttpRequest) -> HttpResponse:
     return TemplateResponse(request, "admin/crawlservice/_hosts.html", context)
 
 
+@live("overview/chart/", "overview_chart", "view_task")
 def chart(request: HttpRequest) -> JsonResponse:
     span = SPANS.get(request.GET.get("span", ""), SPANS["hour"])
     return JsonResponse({"points": charts.of_cluster(span), "ended": False})

@@ -1,5 +1,0 @@
-"""Admin pages of watches."""
-
-from crawlservice.admin.watches import watches
-
-__all__ = ["watches"]
