@@ -71,7 +71,7 @@ simulate: .venv/dev ## a cluster on simulated time with random faults, judged; S
 faults: .venv/dev ## 1250 random faults in crawls by 3 nodes, some 15 minutes; SEED=2 ARGS="--faults 200"
 	$(BIN)/python -m tests.faults --seed $(or $(SEED),1) $(ARGS)
 
-morning: .venv/dev ## a night goes wrong: how soon it is alerted, how many clicks solve it; ARGS="--pictures DIR"
+morning: .venv/dev ## a night goes wrong: how soon it is alerted, how many clicks solve it
 	$(BIN)/python -m tests.morning $(ARGS)
 
 mutants: .venv/dev ## break the protocol line by line and see which test notices; ARGS="--only complete.lua"

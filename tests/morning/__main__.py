@@ -1,4 +1,4 @@
-"""``python -m tests.morning [--pictures DIRECTORY]``"""
+"""``python -m tests.morning``"""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ def main() -> int:
         "be alerted by webhook and mail within a minute, and found and acted on in a browser "
         "within 3 clicks from the dashboard. Some three minutes. Exit code 1 if one is not.",
     )
-    parser.add_argument("--pictures", type=Path, help="directory for screenshots of the pages")
-    options = parser.parse_args()
+    parser.parse_args()
     import tests.conftest  # noqa: F401  (makes Django ready)
     from tests.browser.conftest import chromium
     from tests.morning.clicks import MOST
@@ -46,7 +45,7 @@ def main() -> int:
         }
         tell("everything is alerted")
         with chromium() as browser:
-            clicks = act(browser, morning, options.pictures)
+            clicks = act(browser, morning)
     print(f"\n{'trouble':28}{'webhook':>10}{'mail':>10}{'clicks':>8}")
     for one in morning.troubles:
         times = "".join(f"{delays[one.name, by]:8.1f} s" for by in ("webhook", "mail"))

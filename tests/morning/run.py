@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.browser.conftest import TIMEOUT_MS
-from tests.morning import pictures
 from tests.morning.clicks import Clicks, log_in
 from tests.morning.morning import Morning
 
@@ -15,14 +13,11 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-def act(browser: Browser, morning: Morning, to: Path | None = None) -> dict[str, int]:
-    """Returns by trouble how many clicks it took. ``to``: where screenshots are written."""
+def act(browser: Browser, morning: Morning) -> dict[str, int]:
+    """Returns by trouble how many clicks it took."""
     page = browser.new_page()
     page.set_default_timeout(TIMEOUT_MS)
     log_in(page, morning.address)
-    if to is not None:
-        login = page.context.storage_state()
-        pictures.take(browser, login, morning.address, morning.troubles, to)
     with ThreadPoolExecutor(1) as pool:  # while a browser is open, this thread has no models
         pool.submit(morning.fix).result()
     clicks = Clicks(page, morning.address, morning.shops)

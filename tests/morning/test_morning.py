@@ -1,4 +1,4 @@
-"""A short morning; the long one, with times and screenshots, is ``python -m tests.morning``."""
+"""A short morning; the long one, with times, is ``python -m tests.morning``."""
 
 from __future__ import annotations
 
