@@ -9,20 +9,38 @@ from typing import Any
 
 import pytest
 from django.apps import apps
+from django.contrib.admin import site
 from django.contrib.auth.models import Permission, User
 from django.db import connection
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 from redis import Redis
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.cluster.nodes import NodeHealth
+from crawlservice.accounts.roles import ROLES, SUPERUSER, give_role
 from crawlservice.admin.tasks import tasks as admin_tasks
 from crawlservice.models import Era, Event, Generation, Item, Page, Task
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
-from tests.crawlservice.web import cells, login, texts
+from tests.crawlservice.web import cells, counted, login, texts
 
+# Lists by the first role that sees them, and by the first that adds rows.
+SEEN_BY = {
+    "viewer": "alert aliasrule era event generation host item keptpage page recipe robotsfile run "
+    "schedule task watch",
+    "submitter": "token",
+    "operator": "action alertmessage alertrule alerttarget delivery export proxy proxysource "
+    "rowdelivery webhook",
+    "administrator": "group user",
+    "superuser": "hostcredential",
+}
+ADDED_BY = {
+    "submitter": "token watch",
+    "operator": "alertrule recipe schedule",
+    "administrator": "alerttarget export proxy proxysource user webhook",
+    "superuser": "group hostcredential",
+}
 LISTS = ("task", "page", "item", "generation", "event", "era")
 
 
@@ -42,38 +60,52 @@ def test_without_login_there_is_only_the_login(service: Frontier) -> None:
         assert answer["Location"].startswith("/admin/login/")
 
 
-@pytest.mark.parametrize("name", LISTS)
-def test_every_list_and_every_row_can_be_looked_at(admin: Client, name: str) -> None:
-    listing = admin.get(f"/admin/crawlservice/{name}/")
-    assert listing.status_code == 200
-    for row in apps.get_model("crawlservice", name)._default_manager.all():
-        assert admin.get(f"/admin/crawlservice/{name}/{row.pk}/change/").status_code == 200
+def test_who_sees_each_list_and_adds_rows(service: Frontier) -> None:
+    seen, added = set[str](), set[str]()
+    for role in (*ROLES, SUPERUSER):
+        seen |= {*SEEN_BY.get(role, "").split()}
+        added |= {*ADDED_BY.get(role, "").split()}
+        request = RequestFactory().get("/")
+        request.user = User.objects.create(username=role, is_staff=True)
+        give_role(request.user, role)
+        sites = [*site._registry.values()]
+        assert {one.opts.model_name for one in sites if one.has_view_permission(request)} == seen
+        assert {one.opts.model_name for one in sites if one.has_add_permission(request)} == added
+    client = Client(SERVER_NAME="localhost")
+    client.force_login(User.objects.get(username="operator"))
+    for place in ("auth/user/", "auth/user/add/", "crawlservice/hostcredential/"):
+        assert client.get(f"/admin/{place}").status_code == 403
+    assert "hostcredential" not in client.get("/admin/").content.decode()
 
 
-@pytest.mark.parametrize("name", LISTS)
-def test_nothing_can_be_added_edited_or_deleted(admin: Client, name: str) -> None:
-    assert admin.get(f"/admin/crawlservice/{name}/add/").status_code == 403
-    assert admin.post(f"/admin/crawlservice/{name}/1/change/", {"state": "x"}).status_code == 403
-    if name != "task":  # see test_removal.py
-        path = f"/admin/crawlservice/{name}/1/delete/"
-        assert admin.post(path, {"post": "yes"}).status_code == 403
+def test_every_list_and_every_row_can_be_looked_at(admin: Client) -> None:
+    for name in LISTS:
+        listing = admin.get(f"/admin/crawlservice/{name}/")
+        assert listing.status_code == 200
+        for row in apps.get_model("crawlservice", name)._default_manager.all():
+            assert admin.get(f"/admin/crawlservice/{name}/{row.pk}/change/").status_code == 200
+
+
+def test_nothing_can_be_added_edited_or_deleted(admin: Client) -> None:
+    for name in LISTS:
+        assert admin.get(f"/admin/crawlservice/{name}/add/").status_code == 403
+        row = f"/admin/crawlservice/{name}/1"
+        assert admin.post(f"{row}/change/", {"state": "x"}).status_code == 403
+        if name != "task":  # see test_removal.py
+            assert admin.post(f"{row}/delete/", {"post": "yes"}).status_code == 403
 
 
 def test_the_task_list_shows_live_numbers_at_a_fixed_cost(
     admin: Client, published: Frontier
 ) -> None:
-    def look() -> tuple[str, int]:
-        with CaptureQueriesContext(connection) as queries:
-            answer = admin.get("/admin/crawlservice/task/")
-        return answer.content.decode(), len(queries)
-
+    place = "/admin/crawlservice/task/"
     submit("shop", {"city": "Ulm"})
-    page, before = look()
+    page, before = counted(admin, place)
     assert cells(page, "done") == ["0 of 1", "2 of 3"]
     assert cells(page, "left") == ["1", "0"]
     for _ in range(5):
         submit("shop", {"city": "Ulm"})
-    assert look()[1] == before
+    assert counted(admin, place)[1] == before
 
 
 def test_the_task_list_works_without_redis(admin: Client) -> None:
@@ -200,15 +232,11 @@ def test_pages_are_filtered_by_task_state_and_reason_and_searched(
 def test_page_and_item_lists_cost_the_same_however_long(
     admin: Client, ended_task: Task, add_page: Callable[..., Page]
 ) -> None:
-    def cost(name: str) -> int:
-        with CaptureQueriesContext(connection) as queries:
-            admin.get(f"/admin/crawlservice/{name}/")
-        return len(queries)
-
-    before = [cost(name) for name in ("page", "item")]
+    places = [f"/admin/crawlservice/{name}/" for name in ("page", "item")]
+    before = [counted(admin, place)[1] for place in places]
     for n in range(5):
         add_page(ended_task, b"more%d" % n, items=[{"n": n}])
-    assert [cost(name) for name in ("page", "item")] == before
+    assert [counted(admin, place)[1] for place in places] == before
 
 
 def test_rows_show_their_version_and_are_filtered_by_it(

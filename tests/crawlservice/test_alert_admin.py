@@ -6,9 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 
 from crawlframe.base.secret import MASK
 from crawlframe.frontier import Frontier
@@ -27,11 +25,10 @@ from crawlservice.models import (
     Schedule,
     Webhook,
 )
-from crawlservice.monitoring import overview
 from crawlservice.security.sealing import unseal
 from tests.crawlservice.forms import filled_in, problems
 from tests.crawlservice.receiver import Receiver
-from tests.crawlservice.web import cells, log_in_as, texts
+from tests.crawlservice.web import act, cells, counted, log_in_as, look, texts
 
 LIST = "/admin/crawlservice/alert/"
 RULES = "/admin/crawlservice/alertrule/"
@@ -44,14 +41,6 @@ SLACK = "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ"
 def admin(service: Frontier) -> Client:
     Installation.objects.get_or_create(pk=1)
     return log_in_as("administrator")
-
-
-def look(client: Client, path: str = "/admin/") -> str:
-    for cached in (dashboard_summary.snapshot, overview.snapshot, overview.hosts):
-        cached.clear()
-    answer = client.get(path)
-    assert answer.status_code == 200, answer
-    return answer.content.decode()
 
 
 def find(kind: str, *spiders: str, **facts: Any) -> None:
@@ -73,11 +62,6 @@ def find(kind: str, *spiders: str, **facts: Any) -> None:
 
 def actions() -> list[Action]:
     return [*Action.objects.exclude(verb="login").order_by("pk")]
-
-
-def act(client: Client, place: str, action: str, *rows: Any) -> str:
-    form = {"action": action, "_selected_action": [str(row.pk) for row in rows]}
-    return client.post(place, form, follow=True).content.decode()
 
 
 # -- open alerts -----------------------------------------------------------------------------------
@@ -157,16 +141,11 @@ def test_long_lists_are_cut_with_a_link_to_all(admin: Client) -> None:
 
 
 def test_it_costs_the_same_however_much_is_open(admin: Client) -> None:
-    def cost() -> int:
-        with CaptureQueriesContext(connection) as queries:
-            look(admin)
-        return len(queries)
-
     find("task_failed", "a")
-    cost()
-    before = cost()
+    counted(admin)[1]
+    before = counted(admin)[1]
     find("task_failed", *map(str, range(200)))
-    assert cost() == before
+    assert counted(admin)[1] == before
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -85,16 +85,6 @@ def test_the_command_reads_the_secret_from_stdin(
     assert verbs == ["add credential", "delete credential"]
 
 
-@pytest.mark.parametrize("role", list(roles.ROLES))
-def test_roles_do_not_see_them(as_role: Callable[[str], Client], role: str) -> None:
-    papers.store("shop.org", "basic", "ann", SECRET)
-    client = as_role(role)
-    row = HostCredential.objects.get()
-    for place in (LIST, f"{LIST}add/", f"{LIST}{row.pk}/change/"):
-        assert client.get(place).status_code == 403
-    assert "hostcredential" not in client.get("/admin/").content.decode()
-
-
 @pytest.mark.parametrize("role", ["superuser", "viewer"])
 def test_superusers_and_keepers_edit_them_and_nobody_sees_the_secret(
     as_role: Callable[[str], Client], role: str

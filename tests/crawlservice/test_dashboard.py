@@ -11,21 +11,18 @@ from unittest.mock import Mock
 
 import pytest
 from django.conf import settings
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.client.rows import Rows
-from crawlservice.alerts import dashboard_summary
 from crawlservice.models import Event, Page, Sample, Task
 from crawlservice.monitoring import charts, overview
 from crawlservice.tasks.submit import pause, submit
 from tests.crawlservice.conftest import redis_at
-from tests.crawlservice.web import login, login_as, rows, texts
+from tests.crawlservice.web import counted, login, login_as, look, rows, texts
 
 WAITING: dict[str, Any] = dict.fromkeys(("ready", "in_progress", "delayed", "parked"), 0)
 
@@ -33,16 +30,6 @@ WAITING: dict[str, Any] = dict.fromkeys(("ready", "in_progress", "delayed", "par
 @pytest.fixture
 def admin(ended_task: Task) -> Client:
     return login(is_superuser=True)
-
-
-def look(client: Client, part: str = "") -> str:
-    dashboard_summary.snapshot.clear()
-    overview.snapshot.clear()
-    overview.hosts.clear()
-    charts.of_cluster.clear()
-    answer = client.get(f"/admin/{part}")
-    assert answer.status_code == 200
-    return str(answer.content.decode())
 
 
 def tiles(page: str) -> dict[str, str]:
@@ -67,7 +54,7 @@ def test_tasks_queues_and_rates(admin: Client, published: Frontier) -> None:
     assert (found["Pages/s"], found["Items/s"], found["Errors/s"]) == ("5.5", "20.0", "0.5")
     assert "shop #2" in page
     assert ">paused<" in page
-    assert tiles(look(admin, "overview/")) == found
+    assert tiles(look(admin, "/admin/overview/")) == found
 
 
 def test_what_ended_last_and_how(admin: Client, published: Frontier) -> None:
@@ -130,7 +117,7 @@ def test_slow_and_failing_hosts(admin: Client, add_page: Callable[..., Page]) ->
             state="error" if n else "done", reason="http_503" if n > 1 else "dns",
         )  # fmt: skip
     add_page(task, b"once", url="http://once.example/", fetch_ms=5000)
-    found = rows(look(admin, "overview/hosts/"))
+    found = rows(look(admin, "/admin/overview/hosts/"))
     assert found[0] == ["slow.example", "900 ms", "6"]
     assert ["bad.example:8080", "5", "83.3 %", "http_503"] in found
     assert not any(row[0] == "once.example" for row in found)
@@ -143,7 +130,7 @@ def test_hosts_are_judged_by_the_latest_pages_only(
     task = Task.objects.get()
     for n in range(3):
         add_page(task, b"bad%d" % n, url=f"http://{n}.example/", state="error", reason="dns")
-    page = look(admin, "overview/hosts/")
+    page = look(admin, "/admin/overview/hosts/")
     assert "of the latest 2 pages" in page
     assert "2.example" in page
     assert "0.example" not in page
@@ -175,16 +162,11 @@ def test_a_chart_of_a_whole_day_is_thinned(orm: str) -> None:
 
 
 def test_it_costs_the_same_however_much_runs(admin: Client, published: Frontier) -> None:
-    def cost() -> int:
-        with CaptureQueriesContext(connection) as queries:
-            look(admin)
-        return len(queries)
-
     submit("shop", {"city": "Ulm"})
-    before = cost()
+    before = counted(admin)[1]
     for _ in range(5):
         submit("shop", {"city": "Ulm"})
-    assert cost() == before
+    assert counted(admin)[1] == before
 
 
 def test_without_redis_it_says_so(admin: Client) -> None:
@@ -223,9 +205,9 @@ def test_the_hosts_come_with_a_warning_when_nobody_is_named(
 ) -> None:
     task = submit("shop", {"city": "Ulm"})
     add_page(task, b"here", url="http://127.0.0.1/", state=Page.State.ERROR)
-    assert "CRAWLFRAME_CONTACT" not in look(admin, "overview/hosts/")
+    assert "CRAWLFRAME_CONTACT" not in look(admin, "/admin/overview/hosts/")
     overview.hosts.clear()
     add_page(task, b"there", url="http://www.shop.org/", state=Page.State.ERROR)
-    assert "CRAWLFRAME_CONTACT" in look(admin, "overview/hosts/")
+    assert "CRAWLFRAME_CONTACT" in look(admin, "/admin/overview/hosts/")
     settings_with(CRAWLFRAME=replace(settings.CRAWLFRAME, user_agent="Ours/1"))
-    assert "CRAWLFRAME_CONTACT" not in look(admin, "overview/hosts/")
+    assert "CRAWLFRAME_CONTACT" not in look(admin, "/admin/overview/hosts/")

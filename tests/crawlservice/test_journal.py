@@ -238,9 +238,3 @@ def test_it_cannot_be_rewritten(admin: Client, ada: User) -> None:
     form = {"action": "delete_selected", "_selected_action": [str(row.pk)], "post": "yes"}
     admin.post(LIST, form)
     assert Action.objects.get(pk=row.pk).verb == "pause"
-
-
-@pytest.mark.parametrize("role", ["viewer", "submitter", "operator", "administrator"])
-def test_rights_to_read(service: Frontier, role: str, as_role: Callable[[str], Client]) -> None:
-    allowed = role in ("operator", "administrator")
-    assert as_role(role).get(LIST).status_code == (200 if allowed else 403)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from django.contrib import admin
 from django.test import Client
 from selectolax.lexbor import LexborHTMLParser
@@ -49,9 +48,9 @@ def test_an_entry_of_an_unused_feature_is_a_tab_of_its_neighbour(ended_task: Tas
     assert tabs(client, "/admin/spiders/") == ["Spiders", "Recipes", "Aliases"]
 
 
-@pytest.mark.parametrize(
-    ("path", "entry", "tab"),
-    [
+def test_the_entry_and_the_tab_of_a_page_are_marked(ended_task: Task) -> None:
+    client = login(is_superuser=True)
+    pages: list[tuple[str, str, list[str]]] = [
         ("/admin/", "Dashboard", []),
         ("/admin/submit/", "Tasks", ["Submit"]),
         ("/admin/crawlservice/page/", "Pages", ["Pages"]),
@@ -59,14 +58,11 @@ def test_an_entry_of_an_unused_feature_is_a_tab_of_its_neighbour(ended_task: Tas
         ("/admin/crawlservice/item/", "Items", []),
         ("/admin/crawlservice/host/", "Hosts", ["Hosts"]),
         ("/admin/auth/user/add/", "Access", []),
-    ],
-)
-def test_the_entry_and_the_tab_of_a_page_are_marked(
-    ended_task: Task, path: str, entry: str, tab: list[str]
-) -> None:
-    page = login(is_superuser=True).get(path).content.decode()
-    assert texts(page, "#nav-sidebar-apps a.active > span:last-child") == [entry]
-    assert texts(page, "#tabs-items a.active") == tab
+    ]
+    for path, entry, tab in pages:
+        page = client.get(path).content.decode()
+        assert texts(page, "#nav-sidebar-apps a.active > span:last-child") == [entry]
+        assert texts(page, "#tabs-items a.active") == tab
 
 
 def test_a_viewer_is_led_only_to_open_places(ended_task: Task) -> None:

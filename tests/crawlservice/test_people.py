@@ -18,7 +18,7 @@ from django.contrib import admin
 from django.contrib.auth.models import Group, Permission, User
 from django.contrib.sessions.models import Session
 from django.core.management import CommandError, call_command
-from django.db import connection, connections
+from django.db import connections
 from django.test import Client
 from django.utils import timezone
 
@@ -28,6 +28,7 @@ from crawlservice.accounts.proxies import check_proxies
 from crawlservice.admin.parts.read_only import ReadOnly
 from crawlservice.models import Action, SetupLink, Token
 from tests.conftest import CHECKOUT
+from tests.crawlservice.web import counted
 
 PASSWORD = "correct horse 9"
 FORM = {"username": "ada", "password1": PASSWORD, "password2": PASSWORD}
@@ -111,10 +112,15 @@ def test_it_works_only_while_there_is_no_administrator(browser: Client) -> None:
         call_command("token", "setup-link")
 
 
-@pytest.mark.parametrize("token", ["x", "%00", "a" * 5000, "..%2f"])
-def test_a_wrong_token_is_no_error(browser: Client, token: str) -> None:
-    setup_link.make()
-    assert browser.get(f"/setup/{token}/").status_code == 404
+def test_a_wrong_token_is_no_error(browser: Client) -> None:
+    for token in (
+        "x",
+        "%00",
+        "a" * 5000,
+        "..%2f",
+    ):
+        setup_link.make()
+        assert browser.get(f"/setup/{token}/").status_code == 404
 
 
 def test_only_a_digest_of_the_setup_link_is_kept(service: Frontier) -> None:
@@ -228,9 +234,12 @@ def test_who_guesses_over_many_names_must_wait_too(service: Frontier) -> None:
     )
 
 
-def test_an_address_is_unlocked_when_its_failures_are_old(service: Frontier) -> None:
+def test_an_address_is_unlocked_when_its_failures_are_old(
+    service: Frontier, settings_with: Callable[..., None]
+) -> None:
+    settings_with(LOGIN_ADDRESS_LIMIT=6)
     person("ada", "viewer")
-    guess(31)
+    guess(7)
     AccessAttempt.objects.update(attempt_time=timezone.now() - timedelta(minutes=14))
     assert enter("ada", "192.0.2.7") == 429
     AccessAttempt.objects.update(attempt_time=timezone.now() - timedelta(minutes=16))
@@ -241,11 +250,10 @@ def test_a_guesser_behind_our_proxy_locks_nobody_else_behind_it(
     service: Frontier, settings_with: Callable[..., None]
 ) -> None:
     person("ada", "viewer")
-    settings_with(PROXIES=1)
-    proxied: dict[str, Any] = {
-        "X-Forwarded-For": "198.51.100.1, 203.0.113.5"
-    }  # the first is the client's lie
-    assert guess(31, "127.0.0.1", **proxied)[-1] == 429
+    settings_with(PROXIES=1, LOGIN_ADDRESS_LIMIT=6)
+    # The first is the client's lie.
+    told: dict[str, Any] = {"X-Forwarded-For": "198.51.100.1, 203.0.113.5"}
+    assert guess(7, "127.0.0.1", **told)[-1] == 429
     form = {"username": "ada", "password": PASSWORD}
     for address, status in (("203.0.113.5", 429), ("203.0.113.6", 302), ("198.51.100.1", 302)):
         client = Client(SERVER_NAME="localhost", REMOTE_ADDR="127.0.0.1")
@@ -261,20 +269,24 @@ def test_a_guesser_behind_our_proxy_locks_nobody_else_behind_it(
     ],
 )
 def test_a_network_of_one_customer_counts_as_one_address(
-    service: Frontier, same: list[str], other: str
+    service: Frontier, settings_with: Callable[..., None], same: list[str], other: str
 ) -> None:
+    settings_with(LOGIN_ADDRESS_LIMIT=6)
     person("ada", "viewer")
     for n, address in enumerate(same):
-        guess(15, address, first=15 * n)
+        guess(3, address, first=3 * n)
     assert enter("ada", same[0]) == 429
     assert enter("ada", other) == 302
     rows = Action.objects.filter(verb="login_failed")
     assert rows.earliest("pk").address == same[0]  # the journal has the address itself
 
 
-def test_whose_address_is_not_known_locks_only_the_name(service: Frontier) -> None:
+def test_whose_address_is_not_known_locks_only_the_name(
+    service: Frontier, settings_with: Callable[..., None]
+) -> None:
+    settings_with(LOGIN_ADDRESS_LIMIT=6)
     person("ada", "viewer")
-    guess(31, "")  # a web on a unix socket, say
+    guess(7, "")  # a web on a unix socket, say
     assert enter("ada", "") == 302
 
 
@@ -401,13 +413,6 @@ def test_the_first_migration_makes_whole_roles(service: Frontier) -> None:
         assert {one.codename for one in group.permissions.all()} == set(permissions)
 
 
-@pytest.mark.parametrize("role", ["viewer", "submitter", "operator"])
-def test_others_do_not_see_people(role: str, as_role: Callable[[str], Client]) -> None:
-    client = as_role(role)
-    for place in ("user/", "user/add/", "user/1/change/", "group/"):
-        assert client.get(f"/admin/auth/{place}").status_code == 403
-
-
 def test_tokens_go_with_their_user(as_role: Callable[[str], Client]) -> None:
     user = person("bob", "submitter")
     Token.objects.create(user=user, name="x", start="x", digest="x")
@@ -434,20 +439,13 @@ def test_roles_are_not_edited(service: Frontier) -> None:
 
 
 def test_the_list_of_users_costs_the_same_however_long(service: Frontier) -> None:
-    from django.test.utils import CaptureQueriesContext
-
-    def cost() -> int:
-        with CaptureQueriesContext(connection) as queries:
-            boss.get(USERS)
-        return len(queries)
-
     boss = login(person("boss", roles.SUPERUSER))
     person("a", "viewer")
-    cost()
-    before = cost()
+    counted(boss, USERS)[1]
+    before = counted(boss, USERS)[1]
     for name in "bcdef":
         person(name, "viewer")
-    assert cost() == before
+    assert counted(boss, USERS)[1] == before
 
 
 # Everything together

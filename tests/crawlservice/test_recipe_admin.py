@@ -157,9 +157,8 @@ def test_two_who_save_at_once(operator: Client) -> None:
     assert Recipe.objects.get().number == 2
 
 
-@pytest.mark.parametrize(
-    ("typed", "says"),
-    [
+def test_mistakes_are_shown_where_they_are(operator: Client) -> None:
+    for typed, says in (
         ({"name": "a b"}, "must be up to 100 letters"),
         ({"fields-0-expression": "h1["}, "is not a CSS selector"),
         ({"fields-0-convert": "prise"}, "there is no converter"),
@@ -172,14 +171,10 @@ def test_two_who_save_at_once(operator: Client) -> None:
         ({"details-TOTAL_FORMS": "1", "details-0-name": "a", "details-0-expression": "b"},
          "The fields of its page need the link to it"),
         ({"next_url": "https://a.example/{x}", "next": "a"}, "has no {value}"),
-    ],
-)  # fmt: skip
-def test_mistakes_are_shown_where_they_are(
-    operator: Client, typed: dict[str, str], says: str
-) -> None:
-    page = operator.post(f"{LIST}add/", new(**typed)).content.decode()
-    assert any(says in text for text in texts(page, ".cf-bad-text, .cf-bad"))
-    assert not Recipe.objects.exists()
+    ):  # fmt: skip
+        page = operator.post(f"{LIST}add/", new(**typed)).content.decode()
+        assert any(says in text for text in texts(page, ".cf-bad-text, .cf-bad"))
+        assert not Recipe.objects.exists()
 
 
 @pytest.mark.parametrize("role", ["viewer", "submitter"])

@@ -207,10 +207,15 @@ class Terminal(StringIO):
         return True
 
 
-@pytest.mark.parametrize("days", ["-1", "x", "1.5", "999999"])
-def test_days_are_a_number(published: Frontier, days: str) -> None:
-    with pytest.raises(CommandError, match="whole number of days"):
-        prune(f"--tasks-older-than={days}")
+def test_days_are_a_number(published: Frontier) -> None:
+    for days in (
+        "-1",
+        "x",
+        "1.5",
+        "999999",
+    ):
+        with pytest.raises(CommandError, match="whole number of days"):
+            prune(f"--tasks-older-than={days}")
 
 
 @both

@@ -82,9 +82,8 @@ def test_the_command_shows_examples(first: Task, crawling: Crawling) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
+def test_the_command_refuses_bad_input(first: Task) -> None:
+    for words, problem in (
         (["99"], "there is no task 99"),
         (["9" * 30], "there is no task 999"),
         (["barns"], "there is no task of spider 'barns'"),
@@ -93,13 +92,11 @@ def test_the_command_shows_examples(first: Task, crawling: Crawling) -> None:
         (["1", "--reason", "timeout"], "no kept page of task 1 is as asked for"),
         (["1", "--since", "then"], "'then' is no time"),
         (["1", "--priority", "1000"], "priority 1000"),
-    ],
-)
-def test_the_command_refuses_bad_input(first: Task, words: list[str], problem: str) -> None:
-    with pytest.raises(CommandError) as raised:
-        run("task", "reparse", *words, "--background")
-    assert problem in str(raised.value)
-    assert Task.objects.count() == 1
+    ):
+        with pytest.raises(CommandError) as raised:
+            run("task", "reparse", *words, "--background")
+        assert problem in str(raised.value)
+        assert Task.objects.count() == 1
 
 
 # -- the API --------------------------------------------------------------------------------------

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django.utils.translation import override
 
@@ -21,7 +19,7 @@ from crawlservice.models import Action, Run, Schedule, Task
 from crawlservice.scheduling.timing import in_words
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
-from tests.crawlservice.web import log_in_as
+from tests.crawlservice.web import act, counted, log_in_as
 
 LIST = "/admin/crawlservice/schedule/"
 FORM = {
@@ -45,11 +43,6 @@ def post(client: Client, place: str = "add/", **fields: Any) -> str:
     answer = client.post(LIST + place, {**FORM, **fields}, follow=True)
     assert answer.status_code == 200
     return answer.content.decode()
-
-
-def act(client: Client, action: str, *schedules: Schedule) -> str:
-    form = {"action": action, "_selected_action": [str(one.pk) for one in schedules]}
-    return client.post(LIST, form, follow=True).content.decode()
 
 
 def verbs() -> list[str]:
@@ -98,7 +91,7 @@ def test_without_redis_a_schedule_can_be_changed(operator: Client) -> None:
         assert "cannot be reached" in post(operator)
         schedule = Schedule.objects.get()
         assert operator.get(f"{LIST}{schedule.pk}/change/").status_code == 200
-        assert "cannot be reached" in act(operator, "run", schedule)
+        assert "cannot be reached" in act(operator, LIST, "run", schedule)
     assert not Run.objects.exists()
 
 
@@ -116,15 +109,15 @@ def test_only_a_new_timing_is_planned_anew(operator: Client) -> None:
 def test_run_enable_and_disable(operator: Client) -> None:
     post(operator)
     schedule = Schedule.objects.get()
-    page = act(operator, "run", schedule)
+    page = act(operator, LIST, "run", schedule)
     task = Task.objects.get()
     assert f'href="/admin/crawlservice/task/{task.pk}/change/"' in page
     assert (task.user, task.schedule) == (User.objects.get(), schedule)
-    assert "was still running" in act(operator, "run", schedule)
-    act(operator, "disable", schedule)
+    assert "was still running" in act(operator, LIST, "run", schedule)
+    act(operator, LIST, "disable", schedule)
     schedule.refresh_from_db()
     assert (schedule.enabled, schedule.next_at) == (False, None)
-    act(operator, "enable", schedule)
+    act(operator, LIST, "enable", schedule)
     schedule.refresh_from_db()
     assert schedule.enabled
     assert schedule.next_at is not None
@@ -154,30 +147,24 @@ def test_its_page_says_why_it_cannot_start(operator: Client, log_in: Any) -> Non
 
 
 def test_pages_show_times_and_runs_at_a_fixed_cost(operator: Client) -> None:
-    def look(place: str) -> tuple[str, int]:
-        with CaptureQueriesContext(connection) as queries:
-            page = operator.get(place)
-        assert page.status_code == 200
-        return page.content.decode(), len(queries)
-
     post(operator)
     schedule = Schedule.objects.get()
-    act(operator, "run", schedule)
-    act(operator, "run", schedule)
-    page, before = look(LIST)
+    act(operator, LIST, "run", schedule)
+    act(operator, LIST, "run", schedule)
+    page, before = counted(operator, LIST)
     assert "At 06:00, Monday through Friday (Asia/Shanghai)" in page
     assert "06:00:00 CST" in page
-    change, change_before = look(f"{LIST}{schedule.pk}/change/")
+    change, change_before = counted(operator, f"{LIST}{schedule.pk}/change/")
     assert change.count("06:00:00 CST") == 5
     assert "was still running" in change
     assert ">running</span>" in change
-    _, runs_before = look("/admin/crawlservice/run/")
+    _, runs_before = counted(operator, "/admin/crawlservice/run/")
     for n in range(3):
         post(operator, name=f"{n}")
-    act(operator, "run", *Schedule.objects.all())
-    assert look(LIST)[1] == before
-    assert look(f"{LIST}{schedule.pk}/change/")[1] == change_before
-    assert look("/admin/crawlservice/run/")[1] == runs_before
+    act(operator, LIST, "run", *Schedule.objects.all())
+    assert counted(operator, LIST)[1] == before
+    assert counted(operator, f"{LIST}{schedule.pk}/change/")[1] == change_before
+    assert counted(operator, "/admin/crawlservice/run/")[1] == runs_before
 
 
 def test_what_is_typed_is_shown_in_words(operator: Client) -> None:
@@ -215,7 +202,7 @@ def test_who_may_only_look_cannot_change(log_in: Callable[[str], Client]) -> Non
         for place in ("add/", f"{schedule.pk}/change/", f"{schedule.pk}/delete/"):
             assert client.post(LIST + place, {**FORM, "post": "yes"}).status_code == 403
         for action in ("run", "enable", "disable", "delete_selected"):
-            act(client, action, schedule)
+            act(client, LIST, action, schedule)
         button = {**FORM, "crawlservice_schedule_save_and_run": "1"}
         assert client.post(f"{LIST}{schedule.pk}/change/", button).status_code == 403
     assert Schedule.objects.get().enabled
@@ -227,7 +214,7 @@ def test_deleting_is_written_down(operator: Client) -> None:
     post(operator)
     schedule = Schedule.objects.get()
     Run.objects.create(schedule=schedule, due_at=timezone.now())  # goes with it
-    act(operator, "delete_selected", schedule)
+    act(operator, LIST, "delete_selected", schedule)
     operator.post(f"{LIST}{schedule.pk}/delete/", {"post": "yes"})
     assert not Schedule.objects.exists()
     assert not Run.objects.exists()

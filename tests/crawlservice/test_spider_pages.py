@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 from selectolax.lexbor import LexborHTMLParser
 
@@ -17,7 +16,7 @@ from crawlframe.render.yielded import Taught
 from crawlservice.models import Action, DisabledSpider, Page, Profile, Schedule, Task
 from crawlservice.tasks import spider_runs
 from crawlservice.tasks.spider_switch import disable
-from tests.crawlservice.web import log_in_as, rows, texts
+from tests.crawlservice.web import log_in_as, look, rows, texts
 
 both = pytest.mark.databases("sqlite", "postgres")
 
@@ -36,19 +35,13 @@ def ran(spider: str = "shop", **fields: Any) -> Task:
     return Task.objects.create(spider=spider, **{**values, **fields})
 
 
-def get(client: Client, path: str) -> str:
-    answer = client.get(path)
-    assert answer.status_code == 200, (path, answer.status_code)
-    return answer.content.decode()
-
-
 @both
 def test_every_spider_is_listed_with_its_last_run(published: Frontier) -> None:
     for n in range(3):
         ran(items=n)
     ran("gone", outcome=Task.Outcome.FAILED)
     disable("asleep", "on holiday", {"command": True})
-    page = get(log_in_as("viewer"), "/admin/spiders/")
+    page = look(log_in_as("viewer"), "/admin/spiders/")
     found = {row[0].split()[0]: row for row in rows(page)}
     assert list(found) == ["asleep", "gone", "shop"]
     assert "on holiday" in found["asleep"][0]
@@ -60,7 +53,7 @@ def test_every_spider_is_listed_with_its_last_run(published: Frontier) -> None:
 @pytest.mark.usefixtures("dead_redis")
 def test_without_redis_the_list_says_what_is_unknown(service: Frontier) -> None:
     ran("gone")
-    page = get(log_in_as("viewer"), "/admin/spiders/")
+    page = look(log_in_as("viewer"), "/admin/spiders/")
     assert "Redis does not answer" in page
     assert rows(page)[0][0] == "gone"
 
@@ -105,7 +98,7 @@ def test_the_coverage_of_the_fields_that_say_most(service: Frontier) -> None:
     assert chart["coverage price"] == [100.0, 0.0, None]
     assert chart["coverage old/price"] == [20.0, 20.0, None]
     client = log_in_as("viewer")
-    (canvas,) = LexborHTMLParser(get(client, "/admin/spiders/shop")).css("[data-series^=coverage]")
+    (canvas,) = LexborHTMLParser(look(client, "/admin/spiders/shop")).css("[data-series^=coverage]")
     series = str(canvas.attributes["data-series"]).split("|")
     assert series[0] == "coverage price"
     assert str(canvas.attributes["data-labels"]).split("|")[:2] == ["price", "old/price"]
@@ -117,7 +110,7 @@ def test_the_page_of_a_spider_that_nobody_publishes(service: Frontier) -> None:
     ran("gone", items=3)
     Schedule.objects.create(name="night", spider="gone", every=60)
     client = log_in_as("viewer")
-    page = get(client, "/admin/spiders/gone")
+    page = look(client, "/admin/spiders/gone")
     assert "No node publishes this spider now" in page
     assert "night" in page
     assert "Run now" not in page
@@ -131,8 +124,8 @@ def test_any_name_has_its_page(service: Frontier) -> None:
     name = 'a/b c?d#e%"<é'
     ran(name)
     client = log_in_as("viewer")
-    (link,) = LexborHTMLParser(get(client, "/admin/spiders/")).css("tbody td:first-child a")
-    page = get(client, str(link.attributes["href"]))
+    (link,) = LexborHTMLParser(look(client, "/admin/spiders/")).css("tbody td:first-child a")
+    page = look(client, str(link.attributes["href"]))
     assert "a/b c?d#e%&quot;&lt;é" in page
     (chart,) = LexborHTMLParser(page).css("[data-chart-url]")
     assert len(client.get(str(chart.attributes["data-chart-url"])).json()["points"]["at"]) == 1
@@ -140,14 +133,14 @@ def test_any_name_has_its_page(service: Frontier) -> None:
 
 def test_operators_disable_and_enable_it_there(published: Frontier) -> None:
     client, place = log_in_as("operator"), "/admin/spiders/shop"
-    assert "Run now" not in get(client, place) or "submit/?spider=shop" in get(client, place)
+    assert "Run now" not in look(client, place) or "submit/?spider=shop" in look(client, place)
     client.post(place, {"verb": "disable", "reason": ""})
     assert not DisabledSpider.objects.exists()
     client.post(place, {"verb": "disable", "reason": "<b>broken</b>"})
-    page = get(client, place)
+    page = look(client, place)
     assert "&lt;b&gt;broken" in page
     assert "Run now" not in page
-    assert "disabled" in texts(get(client, "/admin/spiders/"), ".cf-badge")
+    assert "disabled" in texts(look(client, "/admin/spiders/"), ".cf-badge")
     chosen = client.get("/admin/submit/?spider=shop", follow=True).content.decode()
     assert "is disabled" in chosen
     client.post(place, {"verb": "enable"})
@@ -158,13 +151,16 @@ def test_operators_disable_and_enable_it_there(published: Frontier) -> None:
     ]
 
 
-@pytest.mark.parametrize("role", ["viewer", "submitter"])
-def test_other_roles_cannot_disable_a_spider(published: Frontier, role: str) -> None:
-    client = log_in_as(role)
-    assert "cf-disable" not in get(client, "/admin/spiders/shop")
-    sent = client.post("/admin/spiders/shop", {"verb": "disable", "reason": "no"})
-    assert sent.status_code == 403
-    assert not DisabledSpider.objects.exists()
+def test_other_roles_cannot_disable_a_spider(published: Frontier) -> None:
+    for role in (
+        "viewer",
+        "submitter",
+    ):
+        client = log_in_as(role)
+        assert "cf-disable" not in look(client, "/admin/spiders/shop")
+        sent = client.post("/admin/spiders/shop", {"verb": "disable", "reason": "no"})
+        assert sent.status_code == 403
+        assert not DisabledSpider.objects.exists()
 
 
 PRODUCTS = URLTemplate("parse", "shop.example/product/*")
@@ -176,10 +172,10 @@ def taught(frontier: Frontier, *lessons: Lesson, template: URLTemplate = PRODUCT
 
 def test_the_page_of_a_spider_shows_which_pages_need_the_browser(published: Frontier) -> None:
     client = log_in_as("viewer")
-    assert "need the browser" not in get(client, "/admin/spiders/shop")
+    assert "need the browser" not in look(client, "/admin/spiders/shop")
     taught(published, *[Lesson.NEEDED] * STREAK, Lesson.VAIN)
     taught(published, Lesson.STATIC, template=URLTemplate("parse_list", "shop.example/*"))
-    page = get(client, "/admin/spiders/shop")
+    page = look(client, "/admin/spiders/shop")
     found = [row[:6] for row in rows(page) if row[0].startswith("parse")]
     assert found == [
         ["parse", "shop.example/product/*", "browser", "0", "9 (100 %)", "1"],
@@ -193,7 +189,7 @@ def test_what_was_learned_can_be_forgotten(published: Frontier) -> None:
     taught(published, Lesson.NEEDED)
     taught(published, Lesson.NEEDED, template=URLTemplate("parse", "shop.example/<b>"))
     client = log_in_as("operator")
-    assert "shop.example/&lt;b&gt;" in get(client, "/admin/spiders/shop")
+    assert "shop.example/&lt;b&gt;" in look(client, "/admin/spiders/shop")
     order = {"verb": "forget", "template": "parse shop.example/product/*"}
     client.post("/admin/spiders/shop", order)
     assert [*published.renders.of("shop")] == [URLTemplate("parse", "shop.example/<b>")]

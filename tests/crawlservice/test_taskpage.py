@@ -8,9 +8,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 
 from crawlframe.frontier import Frontier
 from crawlservice.models import Action, Item, Page, Task
@@ -18,7 +16,7 @@ from crawlservice.monitoring import charts
 from crawlservice.tasks.progress import summary
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
-from tests.crawlservice.web import login, login_as, texts
+from tests.crawlservice.web import counted, login, login_as, texts
 
 
 @pytest.fixture
@@ -116,12 +114,8 @@ def test_it_costs_the_same_however_much_there_is(
     admin: Client, ended_task: Task, add_page: Callable[..., Page]
 ) -> None:
     def costs() -> list[int]:
-        found = []
-        for part in ("change", "items", "pages", "errors", "log", "timeline", "settings"):
-            with CaptureQueriesContext(connection) as queries:
-                look(admin, ended_task, part)
-            found.append(len(queries))
-        return found
+        parts = ("change", "items", "pages", "errors", "log", "timeline", "settings")
+        return [counted(admin, place(ended_task, part))[1] for part in parts]
 
     costs()  # fills caches of the process
     before = costs()

@@ -9,16 +9,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from crawlservice.models import Action, Delivery, Event, Task, Webhook
 from crawlservice.security.sealing import seal, unseal
 from crawlservice.webhooks.deliveries import create_deliveries
 from tests.crawlservice.receiver import Receiver
-from tests.crawlservice.web import log_in_as, texts
+from tests.crawlservice.web import act, counted, log_in_as, texts
 
 LIST = "/admin/crawlservice/webhook/"
 DELIVERIES = "/admin/crawlservice/delivery/"
@@ -41,11 +39,6 @@ def post(client: Client, place: str, **fields: Any) -> str:
     answer = client.post(LIST + place, {**form, **fields}, follow=True)
     assert answer.status_code == 200
     return answer.content.decode()
-
-
-def act(client: Client, action: str, *rows: Any, place: str = LIST) -> str:
-    form = {"action": action, "_selected_action": [str(row.pk) for row in rows]}
-    return client.post(place, form, follow=True).content.decode()
 
 
 def secret_of(webhook: Webhook) -> str:
@@ -78,26 +71,31 @@ def test_the_secret_is_shown_once(administrator: Client) -> None:
 def test_a_new_secret(administrator: Client) -> None:
     post(administrator, "add/")
     first = Webhook.objects.get()
-    page = act(administrator, "renew_secret", first)
+    page = act(administrator, LIST, "renew_secret", first)
     assert secret_in(page) == secret_of(Webhook.objects.get()) != secret_of(first)
     post(administrator, "add/", name="other")
     before = set(Webhook.objects.values_list("sealed_secret", flat=True))
-    assert "Select exactly one" in act(administrator, "renew_secret", *Webhook.objects.all())
+    assert "Select exactly one" in act(administrator, LIST, "renew_secret", *Webhook.objects.all())
     assert set(Webhook.objects.values_list("sealed_secret", flat=True)) == before
 
 
-@pytest.mark.parametrize("url", ["ftp://example.com/", "javascript:alert(1)", "nonsense", ""])
-def test_only_web_addresses_are_taken(administrator: Client, url: str) -> None:
-    post(administrator, "add/", url=url)
-    assert not Webhook.objects.exists()
+def test_only_web_addresses_are_taken(administrator: Client) -> None:
+    for url in (
+        "ftp://example.com/",
+        "javascript:alert(1)",
+        "nonsense",
+        "",
+    ):
+        post(administrator, "add/", url=url)
+        assert not Webhook.objects.exists()
 
 
 def test_a_test_is_sent(administrator: Client, receiver: Receiver) -> None:
     post(administrator, "add/", url=receiver.url + "in")
     webhook = Webhook.objects.get()
-    assert "ours accepted the test" in act(administrator, "send_test", webhook)
+    assert "ours accepted the test" in act(administrator, LIST, "send_test", webhook)
     receiver.answers["/in"] = 500
-    page = act(administrator, "send_test", webhook)
+    page = act(administrator, LIST, "send_test", webhook)
     assert "it answered 500: &lt;b&gt;sorry&lt;/b&gt;" in page
     receiver.answers.clear()
     button = {"crawlservice_webhook_save_and_test": "1", "url": receiver.url + "other"}
@@ -129,7 +127,7 @@ def test_deliveries_and_their_problems_are_seen_and_sent_again(administrator: Cl
     for state, count in {"failed": 1, "sent": 1, "retrying": 1, "waiting": 0, "": 3}.items():
         assert len(set(re.findall(r"evt_\d+", look(f"?state={state}")))) == count
     assert f"evt_{gone.event_id}:" in look("?state=failed")
-    act(administrator, "send_again", gone, place=DELIVERIES)
+    act(administrator, DELIVERIES, "send_again", gone)
     gone.refresh_from_db()
     assert (gone.attempts, gone.delivered_at, gone.problem) == (0, None, "")
     assert gone.next_at is not None
@@ -138,18 +136,13 @@ def test_deliveries_and_their_problems_are_seen_and_sent_again(administrator: Cl
 
 
 def test_lists_have_a_fixed_cost(administrator: Client) -> None:
-    def cost(place: str) -> int:
-        with CaptureQueriesContext(connection) as queries:
-            assert administrator.get(place).status_code == 200
-        return len(queries)
-
     post(administrator, "add/")
     deliver("x")
-    before = [cost(place) for place in (LIST, DELIVERIES)]
+    before = [counted(administrator, place)[1] for place in (LIST, DELIVERIES)]
     for n in range(4):
         post(administrator, "add/", name=f"{n}", kinds=["cancelled"])
         deliver("x")
-    assert [cost(place) for place in (LIST, DELIVERIES)] == before
+    assert [counted(administrator, place)[1] for place in (LIST, DELIVERIES)] == before
 
 
 @pytest.mark.parametrize("role", ["viewer", "submitter", "operator"])
@@ -170,8 +163,8 @@ def test_only_administrators_change_webhooks(
         form = {"name": "y", "url": "https://example.com/", "post": "yes"}
         assert client.post(LIST + place, form).status_code == 403
     for action in ("send_test", "renew_secret", "delete_selected"):
-        act(client, action, webhook)
-    act(client, "send_again", delivery, place=DELIVERIES)
+        act(client, LIST, action, webhook)
+    act(client, DELIVERIES, "send_again", delivery)
     assert secret_of(Webhook.objects.get()) == "whsec_c2VjcmV0"
     assert Delivery.objects.get().attempts == 8
     assert receiver.told == []
@@ -206,7 +199,7 @@ def test_user_and_password_of_an_address_are_sent_and_shown_to_nobody(
     webhook = Webhook.objects.get()
     assert webhook.url == address.format("***")
     assert login_of(webhook) == "wjxwjxwjx:kfx%40zqzqzqzq"
-    assert "ours accepted the test" in act(administrator, "send_test", webhook)
+    assert "ours accepted the test" in act(administrator, LIST, "send_test", webhook)
     assert receiver.told[0].headers["Authorization"] == "Basic d2p4d2p4d2p4OmtmeEB6cXpxenF6cQ=="
     deliver("it answered 500")
     shown = [administrator.get(f"{LIST}{webhook.pk}/change/"), administrator.get(LIST)]
@@ -230,7 +223,7 @@ def test_the_query_of_an_address_is_sent_and_shown_to_nobody(
     post(administrator, f"{webhook.pk}/change/", name="renamed", url=webhook.url)
     webhook = Webhook.objects.get()
     assert (webhook.name, login_of(webhook)) == ("renamed", "?token=wqzwqzwqz")
-    assert "it answered 403: no such" in act(administrator, "send_test", webhook)
+    assert "it answered 403: no such" in act(administrator, LIST, "send_test", webhook)
     assert receiver.told[0].path == path
     shown = [administrator.get(f"{LIST}{webhook.pk}/change/"), administrator.get(LIST)]
     everything = "".join(page.content.decode() for page in shown)
@@ -251,7 +244,7 @@ def test_the_query_of_an_address_is_sent_and_shown_to_nobody(
 def test_an_encoded_query_in_an_error_is_masked(administrator: Client) -> None:
     post(administrator, "add/", url="http://127.0.0.1:9/in?key=wäqzwqzöxq")
     webhook = Webhook.objects.get()
-    shown = act(administrator, "send_test", webhook)
+    shown = act(administrator, LIST, "send_test", webhook)
     assert "127.0.0.1:9/in" in shown
     for part in ("qzwqz", "C3%B6"):
         assert part not in shown
