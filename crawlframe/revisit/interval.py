@@ -19,9 +19,7 @@ from crawlframe.revisit.rates import Belief
 
 STEPS = 60  # of the search, at most
 TOLERANCE = 1e-4  # relative
-SMALL_DIFFERENCE = (
-    0.05  # difference of demand and budget (of their logarithms) that is left as it is
-)
+SMALL_GAP = 0.05  # difference of demand and budget (of their logarithms) that is left as it is
 POWER = 1.5  # demand falls with the level to a power of about -1/2 to -1
 MAX_STEP = 8.0  # factor of the largest change of a level at a time
 # A budget may be out of reach at any level, because intervals are neither shorter nor longer than
@@ -76,7 +74,7 @@ def due_after(belief: Belief, wanted: float, longest: float) -> float:
 def is_near(demand: float, budget: float) -> bool:
     """Whether the level may stay. Demand and budget are visits per unit of time; demand is the sum
     of the pages' inverse mean intervals."""
-    return demand <= 0 or abs(math.log(demand / budget)) < SMALL_DIFFERENCE
+    return demand <= 0 or abs(math.log(demand / budget)) < SMALL_GAP
 
 
 def next_level(level: float, demand: float, budget: float) -> float:
