@@ -100,6 +100,8 @@ def test_what_differs_from_python() -> None:
         read(b"[" * TOO_DEEP + b"]" * TOO_DEEP)
     with pytest.raises(TooDeep):
         read(b'{"a":' * TOO_DEEP + b"1" + b"}" * TOO_DEEP)
+    with pytest.raises(TooDeep):
+        make_response(body=b"[" * TOO_DEEP).jmespath("a")
 
 
 def test_integers_stay_exact_in_requests_and_items() -> None:
