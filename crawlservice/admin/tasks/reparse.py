@@ -19,7 +19,7 @@ from unfold.widgets import UnfoldBooleanWidget
 from crawlframe.errors import FrontierError
 from crawlservice.accounts.roles import User, may_steer, may_submit
 from crawlservice.admin.parts.fields import choice, text
-from crawlservice.admin.parts.pages import FORM, form_page, page
+from crawlservice.admin.parts.pages import FORM, form_page, page, posted
 from crawlservice.admin.parts.steering import TASK, note
 from crawlservice.models import KeptPage, Task
 from crawlservice.reparse import submission as reparse
@@ -105,8 +105,7 @@ def reparse_page(request: HttpRequest, pk: int) -> HttpResponse:
     task = get_object_or_404(Task.objects.defer("seeds"), pk=pk)
     if not may_submit(request.user):
         raise PermissionDenied
-    data = request.POST if request.method == "POST" else None
-    form = ReparseForm(task, may_steer(request.user, task), data)
+    form = ReparseForm(task, may_steer(request.user, task), posted(request))
     n = reparse.pages_of(task)
     kept = ngettext("%(shown)s page is kept.", "%(shown)s pages are kept.", n)
     kept %= {"shown": floatformat(n, "0g")}

@@ -22,10 +22,6 @@ def test_from_the_list_of_tasks_to_the_cause_and_the_retry(
     page.goto(f"{site}admin/crawlservice/task/?spider=watched")
     row = page.locator(f"#result_list tr:has(.field-id:has-text('{tasks[1]}'))").first
     expect(row.locator(".cf-badge")).to_have_text("finished with errors")
-    page.locator("#cf-views summary").click()
-    page.fill("#cf-views [name=name]", "Watched")
-    page.click("#cf-views button:has-text('Save')")
-    expect(page.locator("#cf-views .cf-chosen")).to_contain_text("Watched")
 
     page.click("#nav-sidebar-apps a:has-text('Errors')")
     page.click("a:has-text('410')")
