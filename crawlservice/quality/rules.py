@@ -176,7 +176,7 @@ def _of_whole(
             if gone or is_beyond(metric, limits):
                 yield difference(key, rule, norm, limits, metric.value, _since(run, key, limits))
                 continue
-        if ended and rule.unit == "share" and key in norms.steps:
+        if ended and key in norms.steps:
             yield from _of_steps(run, key, norm)
     for key, metric in current.items():  # metrics that no good run had
         if key.monitor == "status" and key not in norms.metrics and metric.n >= enough:
@@ -193,8 +193,15 @@ def _of_whole(
 def _of_steps(run: RunStats, key: Key, norm: Norm) -> Iterator[Deviation]:
     """The step that is least like the steps of good runs, though the whole run is usual."""
     rule = RULES[key.monitor]
-    limits = limits_of(rule, norm, whole=False)
-    if known := run.steps.get("\n".join(key)):
+    known = run.steps.get("\n".join(key))
+    if known is None:
+        return
+    if key.monitor == "yield":  # the steps of good runs show its noise
+        least = norm.low - 2.2 * rule.floor
+        if known.low < least and norm.low > norm.least - 4 * rule.floor:
+            yield difference(key, rule, norm, (least, None), known.low, known.low_at)
+    elif rule.unit == "share":
+        limits = limits_of(rule, norm, whole=False)
         low, high = Metric(known.low, known.low_n), Metric(known.high, known.high_n)
         for metric, at in ((low, known.low_at), (high, known.high_at)):
             if metric.n and is_beyond(metric, limits):

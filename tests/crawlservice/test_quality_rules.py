@@ -274,10 +274,10 @@ def test_empty_stretches_that_good_runs_have_too_are_no_fault() -> None:
 
 
 def test_pages_with_half_of_their_items_are_seen_after_few_pages() -> None:
-    def pages(count: int, *items: int) -> RunStats:
+    def pages(count: int, *items: int, halved: range = range(0)) -> RunStats:
         run = RunStats()
         for n in range(count):
-            n_items = items[n % len(items)]
+            n_items = items[n % len(items)] // (2 if n in halved else 1)
             run.add_page(f"http://a.example/x/{n}", 200, n_items, failed=False, version="v",
                          at=float(n))  # fmt: skip
         return run
@@ -288,6 +288,12 @@ def test_pages_with_half_of_their_items_are_seen_after_few_pages() -> None:
     assert deviations(pages(10, 12, 11), norms, ANYTHING, totals=totals(115, 10), ended=False) == []
     found = deviations(pages(5, 6, 5), norms, ANYTHING, totals=totals(28, 5), ended=False)
     assert names(found) == ["yield"]
+    # In the middle of a run whose pages have the usual number on average.
+    run = pages(200, 11, 12, 13, halved=range(100, 110)).settled()
+    (one,) = deviations(run, norms, ANYTHING, totals=totals(2340, 200), ended=True)
+    assert one.monitor == "yield"
+    assert one.since is not None
+    assert 100 <= one.since < 110
 
 
 def test_pages_that_were_read_before_their_items_do_not_hide_a_fault() -> None:
