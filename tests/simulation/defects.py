@@ -71,9 +71,6 @@ DEFECTS: dict[str, Defect] = {
     "claim of an answer that was lost": InScript(
         "claim", "if mark == sequence then", "if false then"
     ),
-    "claim hides the host": InScript(
-        "claim", "show_again(visit, visit.resting and now or", "local _ = (now or"
-    ),
     "slots without their host": InScript(
         "complete", "if call('EXISTS', LANES(host)) == 1 then show_host", "if false then show_host"
     ),

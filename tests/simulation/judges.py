@@ -11,6 +11,7 @@ from crawlframe.frontier import Frontier
 from crawlservice.connections.frontier import frontier
 from crawlservice.ledger.audit import audit_cluster, audit_group
 from crawlservice.models import Event, Item, Page, Task
+from tests.simulation.orders import Pace
 from tests.simulation.site import Page as SitePage
 from tests.simulation.site import Web, closure, url_of
 
@@ -91,14 +92,15 @@ def _counts(of: Frontier, task: int) -> str:
     return f"{counts}, waits {counts and of.waits.of({task: counts})}"
 
 
-def judge_web(web: Web, *, concurrency: int, delay: float, explained: int) -> Iterator[str]:
+def judge_web(web: Web, pace: Pace, *, explained: int) -> Iterator[str]:
     """Violations that the sites saw. ``explained``: second fetches that faults may have caused."""
     for host, peak in web.peak.items():
-        if peak > concurrency:
-            yield f"{host} had {peak} requests at a time, {concurrency} are allowed"
+        if peak > pace.concurrency:
+            yield f"{host} had {peak} requests at a time, {pace.concurrency} are allowed"
     sent: defaultdict[str, list[float]] = defaultdict(list)
     for fetch in web.fetches:
         sent[fetch.host].append(fetch.begun)
+    delay = 0.0 if isinstance(pace.delay, str) else pace.delay
     for host, times in sent.items():
         times.sort()
         shortest = min((b - a for a, b in pairwise(times)), default=delay)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from crawlservice.models import Task
 from crawlservice.tasks import submit
@@ -17,14 +17,13 @@ class Order(NamedTuple):
     verb: str  # submit, pause, resume, cancel
     task: int
     arguments: dict[str, int]
-    page_limit: int = 0
+    settings: dict[str, Any] = {}  # of the submission, in place of the spider's own
 
     def carry_out(self) -> None:
         """Raises CrawlframeError."""
         match self.verb:
             case "submit":
-                limit = {"page_limit": self.page_limit} if self.page_limit else None
-                submit.submit("walk", self.arguments, settings=limit)
+                submit.submit("walk", self.arguments, settings=self.settings)
             case "pause":
                 submit.pause(self.task)
             case "resume":
@@ -33,14 +32,25 @@ class Order(NamedTuple):
                 submit.cancel(self.task)
 
 
-def drawn_orders(chance: random.Random, length: float, seed: int) -> Iterator[Order]:
+class Pace(NamedTuple):
+    """Politeness of all tasks of a seed."""
+
+    delay: float | str  # seconds between two requests of a host, or auto
+    concurrency: int  # requests of a host at a time
+
+
+PACES = (Pace(0.05, 2), Pace(0.05, 2), Pace(0.0, 1), Pace(0.0, 4), Pace(0.2, 1), Pace("auto", 2))
+
+
+def drawn_orders(chance: random.Random, length: float, seed: int, pace: Pace) -> Iterator[Order]:
     """The orders of one seed. Tasks get their numbers in the order of submission."""
     begins = sorted(chance.uniform(0.0, length / 2) for _ in range(chance.choice((1, 2, 3))))
     for task, at in enumerate(begins, 1):
         size, hosts = chance.choice((5, 30, 80, 150)), chance.choice((1, 3, 8))
         arguments = {"size": size, "hosts": hosts, "seed": seed + task}
         fate = chance.choice(("", "", "", "limit", "cancel", "pause"))
-        yield Order(at, "submit", task, arguments, size // 2 if fate == "limit" else 0)
+        limit = {"page_limit": size // 2} if fate == "limit" else {}
+        yield Order(at, "submit", task, arguments, pace._asdict() | limit)
         later = at + chance.uniform(0.1, 5.0)
         if fate == "cancel":
             yield Order(later, "cancel", task, {})

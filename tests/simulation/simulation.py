@@ -19,7 +19,7 @@ from tests.simulation.faults import Fault, schedule
 from tests.simulation.interpreter import SYSTEM
 from tests.simulation.judges import judge_database, judge_web
 from tests.simulation.node import Version
-from tests.simulation.orders import Order, drawn_orders, resume_all
+from tests.simulation.orders import PACES, Order, drawn_orders, resume_all
 from tests.simulation.quiet import Quiet
 from tests.simulation.scheduler import Process
 
@@ -72,7 +72,8 @@ class Simulation:
         chance = random.Random(f"world {seed}")
         self.nodes = chance.choice((1, 2, 3, 3))
         self.length = chance.choice((10.0, 20.0, 40.0))
-        self.orders = [*drawn_orders(chance, self.length, seed)]
+        self.pace = chance.choice(PACES)
+        self.orders = [*drawn_orders(chance, self.length, seed, self.pace)]
         if faults is None:
             faults = schedule(seed, self.length, number if seed % 5 else 0, self.nodes)
         self.result = Result(seed, self.nodes, faults)
@@ -266,7 +267,7 @@ class Simulation:
         found = [f"crash: {text}" for text in cluster.crashes]
         explained = 10**9 if self.result.faults else cluster.web.explained
         found += cluster.call(lambda: [*judge_database()], 600.0)
-        found += judge_web(cluster.web, concurrency=2, delay=0.05, explained=explained)
+        found += judge_web(cluster.web, self.pace, explained=explained)
         return found
 
     def say(self, text: str) -> None:
