@@ -8,14 +8,8 @@ from typing import NamedTuple
 
 ROLES = ("worker", "master", "steward", "template", "node")
 CALLS = ("lose request", "lose answer", "reset", "late", "slow")  # of Redis
-FOR_A_WHILE = (
-    "redis away",
-    "redis silent",
-    "redis full",
-    "database away",
-    "database full",
-    "database read-only",
-)
+DATABASE_FAULTS = ("database away", "database full", "database read-only")
+FOR_A_WHILE = ("redis away", "redis silent", "redis full", *DATABASE_FAULTS)
 POINTS = ("kill at", "kill at", "fail at", "pause at")  # a named point of the product
 
 

@@ -26,7 +26,6 @@ class RedisLink(Link):
         super().__init__(store)
         self.away_until = self.silent_until = self.full_until = 0.0
         self.fates: deque[str] = deque()  # of the next calls
-        self.calls = 0
         self.snapshots: deque[tuple[float, Any]] = deque(maxlen=SNAPSHOTS)
         self._next_snapshot = math.inf
         self.note: Callable[[str], None] = lambda text: None
@@ -39,7 +38,6 @@ class RedisLink(Link):
         scheduler = SYSTEM.scheduler
         if SYSTEM.thread is None:
             return self._execute(command)
-        self.calls += 1
         if scheduler.now >= self._next_snapshot:
             self._next_snapshot = scheduler.now + SNAPSHOT_EVERY
             self.snapshots.append((scheduler.now, self.store.snapshot()))

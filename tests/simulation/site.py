@@ -18,6 +18,7 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.journey.journey import Answer, Journey
 from tests.simulation.interpreter import SYSTEM
 
+SLOW = 0.05  # seconds of an answer at most, usually
 FIRST_LINKS = 12  # of the first page: more than one call of Redis takes
 
 
@@ -28,7 +29,6 @@ class Fetch(NamedTuple):
     ended: float
     host: str
     url: str
-    process: int
 
 
 class Page(NamedTuple):
@@ -79,11 +79,9 @@ class Web:
         self.peak: Counter[str] = Counter()  # requests at a host at the same time
         self.times: defaultdict[str, int] = defaultdict(int)  # fetches of a URL
         self.explained = 0  # further fetches that answers of the sites lead to
-        self.slow = 0.05  # seconds of an answer at most, usually
 
     async def answer(self, url: str) -> tuple[int, bytes]:
-        scheduler, process = SYSTEM.scheduler, SYSTEM.process
-        assert process is not None
+        scheduler = SYSTEM.scheduler
         host = urlsplit(url).netloc
         begun = scheduler.now
         self.busy[host] += 1
@@ -91,10 +89,10 @@ class Web:
         self.times[url] += 1
         chance = scheduler.random.random()
         try:
-            await asyncio.sleep(self.slow * scheduler.random.random() if chance < 0.98 else 2.0)
+            await asyncio.sleep(SLOW * scheduler.random.random() if chance < 0.98 else 2.0)
         finally:
             self.busy[host] -= 1
-            self.fetches.append(Fetch(begun, scheduler.now, host, url, process.pid))
+            self.fetches.append(Fetch(begun, scheduler.now, host, url))
         page = page_of(url)
         if page.kind == "gone":
             return 404, b"gone"
