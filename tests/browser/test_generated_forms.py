@@ -24,7 +24,7 @@ SUBMIT = """() => {
     if (!form || form.namespaceURI !== "http://www.w3.org/1999/xhtml") return false;
     const buttons = [...document.querySelectorAll("input, button")].filter(one =>
         one.form === form && (one.type === "submit" || one.type === "image")
-        && !one.matches(":disabled"));
+        && !one.matches(":disabled") && !one.closest("select"));
     form.requestSubmit(buttons[0]);
     return true;
 }"""

@@ -150,7 +150,7 @@ def test_an_order_ends_when_its_time_is_over(service: Frontier) -> None:
     orders.pause(NAME, WHO, Terms(timezone.now() + timedelta(hours=1)))
     look_after(service)
     assert Host.objects.get().paused
-    Host.objects.update(order_until=timezone.now())
+    Host.objects.update(order_until=timezone.now() - timedelta(seconds=1))
     look_after(service)
     host = Host.objects.get()
     assert (host.paused, host.ordered_at, host.unsent) == (False, None, "")
