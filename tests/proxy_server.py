@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import gc
 import ipaddress
 import re
 import ssl
 import struct
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -226,7 +228,11 @@ def running(*proxies: ProxyServer) -> Iterator[None]:
                 # CPython raises it for a transport that was closed before its last bytes were sent.
                 with contextlib.suppress(AttributeError):
                     writer.transport.abort()
+            proxy.writers.clear()
         await asyncio.sleep(0.05)  # transports close in the loop
+        with warnings.catch_warnings():  # else a later test would fail for one that is left
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
     try:
         yield
