@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import shutil
 import subprocess
 import sys
@@ -43,15 +42,8 @@ def versions(python: Path) -> dict[str, str]:
 
 
 def _digest(requirements: Path) -> str:
-    text = f"{sys.executable}\n{sys.version}\n{_text(requirements)}"
+    text = f"{sys.executable}\n{sys.version}\n{requirements.read_text()}"
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def _text(requirements: Path) -> str:
-    """A file of requirements, with those it refers to."""
-    text = requirements.read_text()
-    named = re.findall(r"^-[cr] *(\S+)", text, re.MULTILINE)
-    return text + "".join(_text(requirements.parent / name) for name in named)
 
 
 def _run(command: list[str]) -> None:

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.lab import venv
 from benchmarks.lab.job import keep, run, say, show
 from benchmarks.latency.slow import LATENCY, Crawl, SlowBench
 from benchmarks.standard.entries import NAMES, OURS, Entry, chosen
@@ -88,7 +87,7 @@ def _crawls(options: argparse.Namespace, work: Path, failures: list[str]) -> Ite
 def _install(entry: Entry, failures: list[str]) -> bool:
     try:
         if entry.folder:
-            venv.environment(entry.folder, entry.requirements)
+            entry.python()
     except (OSError, RuntimeError) as error:
         failures.append(f"{entry.label}: {error}")
         return False

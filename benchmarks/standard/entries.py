@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import NamedTuple
+
+from benchmarks.lab import venv
 
 CONTENDERS = Path(__file__).with_name("contenders")
 
@@ -24,9 +27,13 @@ class Entry(NamedTuple):
         """The name, with the number of processes where it may vary."""
         return f"{self.name} x{self.processes}" if self.scales else self.name
 
-    @property
-    def requirements(self) -> Path:
-        return CONTENDERS / self.folder / "requirements.txt"
+    def python(self) -> Path:
+        """The Python with the packages of the contender: ours, if it names none; else installed
+        on the first call. Raises OSError or RuntimeError, with pip's words, when that fails."""
+        requirements = CONTENDERS / self.folder / "requirements.txt"
+        if not requirements.exists():
+            return Path(sys.executable)
+        return venv.environment(self.folder, requirements)
 
     @property
     def program(self) -> Path:

@@ -62,7 +62,7 @@ class Rounds:
         if not entry.folder or entry.folder in self.versions:
             return True
         try:
-            python = venv.environment(entry.folder, entry.requirements)
+            python = entry.python()
         except (OSError, RuntimeError) as error:
             self.failures.append(f"{entry.label}: {error}")
             return False

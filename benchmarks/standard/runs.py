@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.lab import venv
 from benchmarks.lab.meter import Metered, Usage
 from benchmarks.lab.nginx import Nginx
 from benchmarks.lab.node import Node, migrated
@@ -130,7 +129,7 @@ class Bench:
             "--processes": entry.processes,
         }
         words = [str(word) for pair in options.items() for word in pair]
-        python = venv.environment(entry.folder, entry.requirements)
+        python = entry.python()
         command = [str(python), str(entry.program), *words, *entry.options]
         env = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
         env["PYTHONUNBUFFERED"] = "1"

@@ -11,7 +11,6 @@ from decimal import Decimal
 
 import pytest
 
-from benchmarks.lab import venv
 from benchmarks.lab.nginx import find_program
 from benchmarks.standard import __main__ as command
 from benchmarks.standard import report, runs, stored
@@ -115,7 +114,6 @@ needs_nginx = pytest.mark.skipif(not has_nginx(), reason="needs nginx")
 @pytest.fixture
 def contender(monkeypatch, tmp_path):
     """``contender(text)`` puts a program in the place of the bare limit."""
-    monkeypatch.setattr(venv, "environment", lambda name, requirements: sys.executable)
 
     def write(text):
         (tmp_path / "bare").mkdir()
