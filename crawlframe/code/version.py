@@ -7,11 +7,10 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from crawlframe.code.checkout import DIGITS, Checkout, GitError
 
@@ -22,6 +21,9 @@ GONE = b"gone"  # in place of a file's digest
 BLOCK = 1 << 20  # bytes read at a time
 CLOCK_LAG = 20_000_000  # nanoseconds that a file's time may lag behind the clock
 TRIES = 5  # attempts on a checkout whose HEAD moves
+
+Stamp = tuple[int, int, int, int]  # inode, bytes, times of the last write and of the last change
+_Path = TypeVar("_Path", str, Path)
 
 
 def is_code(path: Path) -> bool:
@@ -35,9 +37,21 @@ def files(tree: Path) -> Iterator[Path]:
 
     Symbolic links are followed, except into a directory that contains them. Files that disappear
     or cannot be read are left out, as are devices, pipes and sockets."""
-    if tree.is_file():
-        return iter([tree])
-    return map(Path, sorted(_below(os.fspath(tree), _places_above(tree), []), key=_by_parts))
+    return map(Path, stamps(tree))
+
+
+def stamps(tree: Path, links: list[str] | None = None) -> dict[str, Stamp]:
+    """``files`` with their stamps, which differ once a file has been written. Links among the
+    files, and links to directories, are added to ``links``."""
+    links = [] if links is None else links
+    try:
+        found = tree.stat()
+    except OSError:
+        return {}
+    if stat.S_ISREG(found.st_mode):
+        return {os.fspath(tree): _stamp(found)}
+    below = _below(os.fspath(tree), _places_above(tree), links)
+    return dict(sorted(below, key=lambda entry: entry[0].split("/")))
 
 
 def written(trees: Iterable[Path], since: int) -> bool:
@@ -51,11 +65,11 @@ def written(trees: Iterable[Path], since: int) -> bool:
     return False
 
 
-def content(path: Path) -> bytes:
+def content(path: str | Path) -> bytes:
     """The digest of one file; GONE when it cannot be read."""
     found = blake2b(digest_size=MARK)
     try:
-        with path.open("rb", buffering=0) as file:
+        with Path(path).open("rb", buffering=0) as file:
             while block := file.read(BLOCK):
                 found.update(block)
     except OSError:
@@ -63,14 +77,42 @@ def content(path: Path) -> bytes:
     return found.digest()
 
 
-def digest(paths: Iterable[Path], base: Path, read: Callable[[Path], bytes] = content) -> str:
+class Contents:
+    """Digests of files, which are read again when their stamps have changed."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Stamp, bytes]] = {}
+
+    def reader(self, stamps: Mapping[str, Stamp]) -> Callable[[str], bytes]:
+        """Returns a function that returns the digest of one of these files."""
+
+        def read(path: str) -> bytes:
+            stamp = stamps[path]
+            known = self._known.get(path)
+            if known is not None and known[0] == stamp:
+                return known[1]
+            # Written just now, it may be written again without a later time.
+            settled = stamp[-1] < time.time_ns() - CLOCK_LAG
+            mark = content(path)
+            if settled:
+                self._known[path] = stamp, mark
+            return mark
+
+        return read
+
+    def digest(self, stamps: Mapping[str, Stamp], base: Path) -> str:
+        """``digest`` of these files."""
+        return digest(stamps, base, self.reader(stamps))
+
+
+def digest(paths: Iterable[_Path], base: Path, read: Callable[[_Path], bytes] = content) -> str:
     """12 hex digits over file names, relative to the directory ``base``, and contents. A file that
     has disappeared counts as gone."""
     found = blake2b(digest_size=DIGITS // 2)
     start = f"{base.absolute()}/"
     for path in dict.fromkeys(paths):
         name = os.fspath(path)
-        inside = name.startswith(start) and ".." not in path.parts
+        inside = name.startswith(start) and "/../" not in name
         name = name[len(start) :] if inside else os.path.relpath(name, start)
         mark = read(path)
         found.update(b"%s\0%d\0%s" % (os.fsencode(name), len(mark), mark))
@@ -104,36 +146,33 @@ class Snapshot(NamedTuple):
         extra: Iterable[Path] = (),
         engine: Iterable[Path] = (),
         checkout: Checkout | None = None,
+        contents: Contents | None = None,
     ) -> Snapshot:
-        """Reads all of it. ``version`` is as in code_version; never raises. ``checkout``: of the
-        tree, if the caller has it already."""
+        """Reads all of it. ``version`` is as in code_version; never raises. ``checkout`` of the
+        tree and ``contents`` of its files, if the caller has them already."""
         trees = [path.absolute() for path in (tree, *extra, *engine)]
+        contents = contents or Contents()
         for _ in range(TRIES):
-            read = cache(content)
-            own = digest(files(trees[0]), trees[0], read)
+            links: list[str] = []
+            listed = [stamps(one, links) for one in trees]
+            own = contents.digest(listed[0], trees[0])
             if checkout is None and trees[0].is_dir():
                 checkout = Checkout.around(trees[0])
             busy = checkout is not None and checkout.busy
             revision = checkout.revision() if checkout else ""
             root = checkout.root if checkout else trees[0].parent
             label = revision[:DIGITS]
-            if not checkout or not label or _differs(checkout, trees):
-                every = (path for tree in trees for path in files(tree))
-                label += f"+{digest(every, root, read)}"
+            if not checkout or not label or _differs(checkout, trees, links):
+                every = {path: mark for one in listed for path, mark in one.items()}
+                label += f"+{contents.digest(every, root)}"
             if not checkout or checkout.revision() == revision:
                 return cls(label, own, revision, busy or (checkout is not None and checkout.busy))
         return cls(label, own, revision, busy=True)  # HEAD keeps moving
 
 
-def _differs(checkout: Checkout, trees: list[Path]) -> bool:
-    """Whether anything in these trees differs from the revision."""
-    asked: set[Path] = set()
-    for tree in trees:
-        links: list[str] = []
-        if tree.is_dir():
-            for _ in _below(os.fspath(tree), _places_above(tree), links):
-                pass
-        asked.update((tree.resolve(), *(Path(link).resolve() for link in links)))
+def _differs(checkout: Checkout, trees: list[Path], links: list[str]) -> bool:
+    """Whether anything in these trees, or behind the links in them, differs from the revision."""
+    asked = {path.resolve() for path in (*trees, *map(Path, links))}
     root = checkout.root.resolve()
     if not all(path.is_relative_to(root) for path in asked):
         return True
@@ -156,8 +195,9 @@ def _differs(checkout: Checkout, trees: list[Path]) -> bool:
     )
 
 
-def _below(directory: str, above: frozenset[tuple[int, int]], links: list[str]) -> Iterator[str]:
-    """Paths of files; links among them, and links to directories, are added to ``links``."""
+def _below(
+    directory: str, above: frozenset[tuple[int, int]], links: list[str]
+) -> Iterator[tuple[str, Stamp]]:
     try:
         with os.scandir(directory) as found:
             entries = [entry for entry in found if not NO_CODE.fullmatch(entry.name)]
@@ -179,7 +219,7 @@ def _below(directory: str, above: frozenset[tuple[int, int]], links: list[str]) 
         if inside:
             yield from _below(entry.path, above | {mark}, links)
         else:
-            yield entry.path
+            yield entry.path, _stamp(place)
 
 
 def _places_above(tree: Path) -> frozenset[tuple[int, int]]:
@@ -196,5 +236,5 @@ def _places_above(tree: Path) -> frozenset[tuple[int, int]]:
     return frozenset(marks)
 
 
-def _by_parts(path: str) -> list[str]:
-    return path.split("/")
+def _stamp(found: os.stat_result) -> Stamp:
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -11,7 +11,7 @@ from pathlib import Path
 from crawlframe.code.checkout import Checkout
 from crawlframe.code.installation import Installation
 from crawlframe.code.source import INSTALLED
-from crawlframe.code.version import Snapshot, digest, files
+from crawlframe.code.version import Contents, Snapshot, Stamp, stamps
 
 REQUIREMENTS = (
     "requirements*.txt",
@@ -40,7 +40,8 @@ class Code:
         self._single_modules = sorted({*modules, *([start] if start.is_file() else [])})
         self.marks = frozenset(self.checkout.marks if self.checkout else ())
         self._requirements = beside
-        self._last: tuple[object, str] = (None, "")
+        self._contents = Contents()
+        self._last: tuple[dict[str, Stamp], str] = ({}, "")
         self._digest = self.engine_digest()  # of the framework that is running
 
     @property
@@ -102,13 +103,10 @@ class Code:
         )
 
     def engine_digest(self) -> str:
-        """The digest of the framework on disk. Contents are read again when sizes or times
-        changed."""
-        trees = [*self.engine, *self._single_modules, *self._requirements]
-        paths = [path for tree in trees for path in files(tree)]
-        stamp = [(path, _times(path)) for path in paths]
-        if self._last[0] != stamp:
-            self._last = (stamp, digest(paths, self.spiders.parent))
+        """The digest of the framework on disk."""
+        found = _stamps([*self.engine, *self._single_modules, *self._requirements])
+        if self._last[0] != found or not found:
+            self._last = (found, self._contents.digest(found, self.spiders.parent))
         return self._last[1]
 
     def identity(self, extra: Iterable[Path] = ()) -> tuple[str, str]:
@@ -120,22 +118,23 @@ class Code:
     def version_on_disk(self) -> str:
         """The label of all the code on disk, whichever framework is running."""
         engine = self._engine_in_checkout()
-        return Snapshot.take(self.spiders, (), engine, self.checkout).version
+        return self._take((), engine).version
 
     def snapshot(self, extra: Iterable[Path] = ()) -> Snapshot:
         """The spiders' code on disk, as it will run in this process's framework: when that is not
         the framework on disk, the revision alone does not identify it."""
         extra = list(extra)
         engine = self._engine_in_checkout()
-        taken = Snapshot.take(self.spiders, extra, engine, self.checkout)
-        now = self.engine_digest()
-        if now != self._digest and "+" not in taken.version:
+        taken = self._take(extra, engine)
+        if "+" not in taken.version and self.engine_digest() != self._digest:
             taken = taken._replace(version=f"{taken.version}+{self._digest}")
         return taken._replace(digest=self._spiders_digest(extra)) if extra else taken
 
+    def _take(self, extra: Iterable[Path], engine: Iterable[Path]) -> Snapshot:
+        return Snapshot.take(self.spiders, extra, engine, self.checkout, self._contents)
+
     def _spiders_digest(self, extra: Iterable[Path]) -> str:
-        paths = [path for tree in (self.spiders, *extra) for path in files(tree)]
-        return digest(paths, self.spiders)
+        return self._contents.digest(_stamps([self.spiders, *extra]), self.spiders)
 
     def _loaded(self) -> tuple[list[Path], list[Path]]:
         """Top directories and single modules of all that is loaded but not installed, and our
@@ -177,9 +176,5 @@ def _python() -> list[Path]:
     return [Path(paths[name]) for name in ("stdlib", "platstdlib")]
 
 
-def _times(path: Path) -> tuple[int, int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+def _stamps(trees: Iterable[Path]) -> dict[str, Stamp]:
+    return {path: stamp for tree in trees for path, stamp in stamps(tree).items()}
