@@ -40,6 +40,7 @@ from crawlservice.connections.database_url import database_config
 from tests import databases, quick, scheduling, second_try
 from tests.files.s3_server import S3Server
 from tests.servers import PostgresServer, RedisServer
+from tests.time_limit import TimeLimit
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 EXTERNAL_POSTGRES = os.environ.get("TEST_DATABASE_URL") or os.environ.get("DATABASE_URL", "")
@@ -95,6 +96,7 @@ VAR_DIR = _set_up_django()
 
 def pytest_configure(config: pytest.Config) -> None:
     second_try.register(config)
+    config.pluginmanager.register(TimeLimit())
     # Fixtures clean up on an exception, so a SIGTERM must become one.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # A shell starts background jobs with SIGINT ignored, which processes of tests would inherit.

@@ -19,7 +19,9 @@ from tests import quick
 
 NAME = "second_try"
 LIST = Path(__file__).with_name("flaky.toml")
-PLACES = ("tests/process/", "tests/browser/", "tests/fetch/", "tests/files/")
+PLACES = (
+    "tests/browser/", "tests/fetch/", "tests/files/", "tests/process/", "tests/scrapy_projects/",
+)  # fmt: skip
 EVERY = "*"  # in the list: all tests
 MARK = "process"
 MAX_FAILURES = 20  # failures; with more, it is not the machine that was busy

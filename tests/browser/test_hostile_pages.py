@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SCREENS: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 1280), ("dark", 390))
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.process
 
 # Every way out that a page may try; {there} is a server that must not be connected to.
 HOSTILE = """<!DOCTYPE html><html manifest="{there}/manifest"><head>

@@ -28,7 +28,7 @@ from tests.servers import served
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.process
 
 RUN = "window.ran=1"
 # Each breaks out of another place: text, attributes in either quotes, scripts, JSON in a script,

@@ -249,7 +249,7 @@ def test_what_only_a_master_has_loaded_is_watched(fresh: Node, tmp_path: Path, e
     """Such as the team's apps. Whether they have changed since is seen by their times."""
     (tmp_path / "app.py").touch()
     fresh.supervisor.begin()
-    fresh.first.began += 10**10 if early else 0
+    fresh.first.began += 10**10 if early else -(10**10)
     fresh.says(fresh.first, Hello([str(tmp_path)]))
     assert fresh.first.signals == ([] if early else [signal.SIGKILL])
     assert fresh.first.engine == fresh.disk.framework == "f1+"

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,17 +22,9 @@ from tests.conftest import EXTERNAL_POSTGRES, Running, template_on
 from tests.crawlservice.conftest import redis_at
 from tests.stock import StockPostgres, StockRedis
 
-HERE = Path(__file__).parent
 LONGEST_WAIT = 180  # seconds; only a test that fails waits for so long, on the busiest machine
 LATE = 0.9  # seconds that a request may be late on a busy machine
 STOCK = os.environ.get("TEST_SERVERS", "stock") == "stock"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A busy machine makes no test of nodes fail: one that says nothing else may take long."""
-    for item in items:
-        if item.path.parent == HERE and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(3 * LONGEST_WAIT))
 
 
 @pytest.fixture(scope="session")

@@ -16,12 +16,11 @@ from crawlservice.ledger.audit import audit
 from crawlservice.monitoring.nodes import read
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
-from tests.process.conftest import LONGEST_WAIT, Answer, Look, SmallSite, Submit, early, wait_for
+from tests.process.conftest import Answer, Look, SmallSite, Submit, early, wait_for
 from tests.process.spiders.whose import DELAY
 
 pytestmark = [
     pytest.mark.process,
-    pytest.mark.timeout(3 * LONGEST_WAIT),
     pytest.mark.parametrize("database", ["sqlite"], indirect=True),
 ]
 

@@ -12,9 +12,9 @@ import pytest
 from crawlservice.ledger.audit import audit
 from crawlservice.models import Item
 from tests.conftest import Running
-from tests.process.conftest import LONGEST_WAIT, Look, Submit, wait_for
+from tests.process.conftest import Look, Submit, wait_for
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LONGEST_WAIT)]
+pytestmark = pytest.mark.process
 
 PAGES = 500
 IN_FLIGHT = 8

@@ -18,9 +18,9 @@ from crawlservice.models import Page
 from crawlservice.tasks.submit import submit
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
-from tests.process.conftest import LONGEST_WAIT, Answer, Look, SmallSite, wait_for
+from tests.process.conftest import Answer, Look, SmallSite, wait_for
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LONGEST_WAIT)]
+pytestmark = pytest.mark.process
 
 PAGES, HOSTS, PARTITIONS = 10, 4, 3
 SWAP = {ord(one): other for one, other in zip("swap", "paws", strict=True)}

@@ -19,7 +19,7 @@ from crawlservice.models import Era, Task
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
 from tests.faults.proxy import Proxy
-from tests.process.conftest import LONGEST_WAIT, Crawl, Look, OddWeb, wait_for
+from tests.process.conftest import Crawl, Look, OddWeb, wait_for
 from tests.servers import RedisServer, free_port
 
 pytestmark = pytest.mark.process
@@ -154,7 +154,6 @@ ILLS: list[tuple[Ill, str, str]] = [
 ]
 
 
-@pytest.mark.timeout(3 * LONGEST_WAIT)
 def test_a_sick_redis_changes_nothing(
     redis_server: Callable[..., RedisServer],
     crawl: Callable[..., Crawl],

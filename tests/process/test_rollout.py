@@ -19,7 +19,7 @@ from tests.conftest import CHECKOUT, Running
 from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, Submit
 from tests.repository import Repository
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LONGEST_WAIT)]
+pytestmark = pytest.mark.process
 
 HAND_OVERS = int(os.environ.get("HAND_OVERS", "3"))  # `make soak` makes 20
 PARTS = ("crawlframe", "crawlservice", "manage.py", "requirements.txt", ".gitignore")

@@ -15,9 +15,9 @@ import pytest
 
 from crawlservice.models import LogLine
 from tests.conftest import Running
-from tests.process.conftest import LONGEST_WAIT, Look, OddWeb, Submit, wait_for
+from tests.process.conftest import Look, OddWeb, Submit, wait_for
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LONGEST_WAIT)]
+pytestmark = pytest.mark.process
 
 PAGES, UNIQUE = 50, 45
 SPIDER = """

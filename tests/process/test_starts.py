@@ -16,7 +16,7 @@ from tests.crawlservice.conftest import redis_at
 from tests.process.conftest import LONGEST_WAIT, Look, Submit, wait_for
 from tests.process.reload_project import NodeStarter, Project
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(3 * LONGEST_WAIT)]
+pytestmark = pytest.mark.process
 
 PAGES = 2_000
 MANY = 3_000  # six parts at least

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import submit_watched
 from tests.process.conftest import OddWeb
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.process
 
 
 def test_the_docs_try_things_out(site: str, page: Page, web: OddWeb) -> None:

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import submit_watched
 from tests.process.conftest import OddWeb
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.process
 
 
 def test_from_the_list_of_tasks_to_the_cause_and_the_retry(

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import run_action, submit_watched
 from tests.process.conftest import OddWeb
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.process
 
 
 def test_one_of_the_dead_letters_is_run_again(site: str, page: Page, web: OddWeb) -> None:

@@ -14,7 +14,7 @@ from tests.browser.service.conftest import PASSWORD
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.process
 
 
 def test_from_the_setup_link_to_a_user_who_logs_in(

@@ -14,7 +14,7 @@ from tests.browser.conftest import TIMEOUT_MS, number_of
 from tests.process.conftest import OddWeb
 from tests.process.reload_project import Project, shop
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.process
 
 
 def tile(page: Page, name: str) -> str:

@@ -12,7 +12,7 @@ from tests.browser.conftest import run_action, submit_watched
 from tests.crawlservice.receiver import Receiver, verify
 from tests.process.conftest import OddWeb
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.process
 
 
 @pytest.fixture
