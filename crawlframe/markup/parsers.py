@@ -191,6 +191,7 @@ class _ParserThread(Thread):
             if tree is None:  # whoever interrupts the wait does not stop the parser either
                 self._pages.put(None)
                 _refused.append(self)
+                on_refusal()
             else:
                 _idle.append(self)
         if isinstance(tree, Exception):
@@ -206,6 +207,8 @@ class _ParserThread(Thread):
 
 _idle: list[_ParserThread] = []
 _refused: list[_ParserThread] = []
+# Called when a page is refused whose parser still runs, by the thread that waited for it.
+on_refusal: Callable[[], object] = lambda: None  # noqa: E731
 # Threads stay behind in the parent.
 os.register_at_fork(after_in_child=_idle.clear)
 os.register_at_fork(after_in_child=_refused.clear)

@@ -10,6 +10,7 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.frontier.client.records import NO_SIGNAL, Claimed
+from crawlframe.markup import parsers
 from crawlframe.node.messages import WorkerReport
 from crawlframe.node.worker.worker import Worker
 
@@ -47,3 +48,33 @@ def test_a_worker_that_is_not_busy_reports_at_once_what_it_sent(busy: bool) -> N
     reports = asyncio.run(main())
     assert [[sent[:2] for sent in one.sent] for one in reports] == [[(b"one", 7)]] * (not busy)
     assert [[over[:2] for over in one.fetched] for one in reports] == [[(b"other", 7)]] * (not busy)
+
+
+def test_a_worker_looks_at_its_memory_while_a_parser_is_stuck(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Ended(Exception):
+        pass
+
+    def end(status: int) -> None:
+        raise Ended
+
+    async def main() -> None:
+        nothing: Any = None
+        settings = Settings(max_memory=1)
+        worker = Worker(settings, nothing, nothing, "", 1, nothing, lambda slot, rid: None)
+        worker._loop = asyncio.get_running_loop()
+        worker._committer = SimpleNamespace(held=0)  # type: ignore[assignment]
+        watch = asyncio.create_task(worker._watch_parsers())
+        await asyncio.sleep(0)
+        parsers.on_refusal()  # its parser has ended by now
+        await asyncio.sleep(0.01)
+        assert not watch.done()
+        monkeypatch.setattr(parsers, "stuck", lambda: True)
+        await asyncio.to_thread(parsers.on_refusal)
+        await watch
+
+    monkeypatch.setattr(parsers, "on_refusal", parsers.on_refusal)  # it is put back
+    monkeypatch.setattr("os._exit", end)
+    with pytest.raises(Ended):
+        asyncio.run(main())

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import uvloop
@@ -252,8 +253,12 @@ class Worker:
             self._loop.call_soon(self._report)
 
     def _on_settled(self, rids: list[bytes]) -> None:
+        self._wake(self._add_settled, rids)
+
+    def _wake(self, act: Callable[..., object], *arguments: Any) -> None:
+        """Makes the loop call it, from any thread."""
         with contextlib.suppress(RuntimeError):  # the loop is closed, so it is not needed
-            self._loop.call_soon_threadsafe(self._add_settled, rids)
+            self._loop.call_soon_threadsafe(act, *arguments)
 
     def _add_settled(self, rids: list[bytes]) -> None:
         self._settled += rids
@@ -300,17 +305,20 @@ class Worker:
     async def _watch_parsers(self) -> None:
         """Exits if the parser of a refused page takes too much memory: pages that are made for it
         take some 0.7 GB a second, and other requests of the worker may take longer to end."""
+        refused = asyncio.Event()
+        parsers.on_refusal = lambda: self._wake(refused.set)
         while True:
-            await asyncio.sleep(PARSERS_EVERY)
-            if (
-                parsers.stuck()
-                and psutil.Process().memory_info().rss > self._settings.max_memory << 20
-            ):
+            await refused.wait()
+            if not parsers.stuck():
+                refused.clear()
+            elif psutil.Process().memory_info().rss > self._settings.max_memory << 20:
                 log.error("a parser takes too much memory; the worker exits")
                 end = self._loop.time() + COMMIT_SECONDS
                 while self._committer.held and self._loop.time() < end:
                     await asyncio.sleep(0.05)  # or its page counts as one that kills
                 os._exit(1)  # the master returns our requests to the queue
+            else:
+                await asyncio.sleep(PARSERS_EVERY)
 
     def _worth_waiting_for(self) -> int:
         """Outcomes to wait for. Large batches are cheaper, which matters when the worker is busy.
