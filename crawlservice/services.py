@@ -12,7 +12,7 @@ from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
 from crawlframe.fetch.names.resolver import load_hook
 from crawlframe.frontier import Frontier
-from crawlframe.load_spiders import load_spiders
+from crawlframe.load_spiders import load_spiders, sources_of
 from crawlframe.node.code import Code
 from crawlframe.node.messages import FromChildLine
 from crawlframe.node.services import Services
@@ -61,9 +61,16 @@ class DjangoServices(Services):
                 limit=limit,
                 loading=loading,
                 bytecode=self._settings.var_dir / "bytecode",
+                trace=not self._settings.scrapy,
             )
         finally:
             connections.close_all()  # a spider's module may have used a model
+
+    def renew(self, registry: Registry, limit: float, loading: Callable[[str], None]) -> None:
+        try:
+            registry.renew(sources_of(self._settings), limit=limit, loading=loading)
+        finally:
+            connections.close_all()
 
     def run_checker(self, registry: Registry, version: str, channel: FromChildLine) -> None:
         def run_trial(order: str) -> None:

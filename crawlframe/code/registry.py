@@ -10,7 +10,8 @@ import importlib.util
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from contextlib import nullcontext
 from importlib.machinery import SourceFileLoader
 from os import PathLike
 from os.path import normpath
@@ -23,11 +24,16 @@ from crawlframe.base.scrapy_names import INHERITS, is_scrapy_spider
 from crawlframe.code.failure import ENGINE, describe_failure, standing_in
 from crawlframe.code.package import find_package
 from crawlframe.code.source import Bytecode, LoadTimeout, Result, SourceFinder, within
-from crawlframe.code.version import files
-from crawlframe.errors import SpiderError, UnknownSpider, did_you_mean
+from crawlframe.code.trace import Trace, drop
+from crawlframe.code.version import stamps
+from crawlframe.errors import CrawlframeError, SpiderError, UnknownSpider, did_you_mean
 from crawlframe.spider.spider import Spider, SpiderInfo, describe
 
 SPIDER_NAME = re.compile(r"[\w.-]{1,100}")
+
+
+class NotRenewable(CrawlframeError):
+    """A registry has to be loaded as a whole, because more than modules has changed."""
 
 
 class SpiderSource(Protocol):
@@ -64,6 +70,11 @@ class Registry:
         self._limit = limit
         self._loading: Callable[[str], None] = lambda name: None
         self._found: dict[str, list[tuple[type[Spider], SpiderInfo]]] = defaultdict(list)
+        self._declared: dict[str, list[Path]] = defaultdict(list)  # module -> files of its spiders
+        self._before: set[Path] = set()  # files that were loaded for something else
+        self._package: Path | str = ""
+        self._modules: dict[str, Path] = {}  # of the package
+        self._data = ""  # digest of the files that are no modules
 
     @classmethod
     def load(
@@ -76,6 +87,7 @@ class Registry:
         loading: Callable[[str], None] = lambda module: None,
         bytecode: Path | None = None,
         keep: bool = False,
+        trace: bool = False,
     ) -> Registry:
         """Imports all modules of a package, given by name or by its directory, from source, and
         loads the spiders that ``sources`` find. Never raises errors of a module; only
@@ -84,10 +96,12 @@ class Registry:
         Modules in ``skip`` (name -> reason) are not imported and count as broken for that reason.
         One import may take ``limit`` seconds. ``loading`` is called with the name of each module
         before its import. The directory ``bytecode`` caches compiled code for faster loads.
-        ``keep``: modules of the package that were imported before stay as they are."""
+        ``keep``: modules of the package that were imported before stay as they are. ``trace``: it
+        can be renewed."""
         finder = SourceFinder.install()
         finder.bytecode = Bytecode(bytecode) if bytecode else None
         finder.refused, finder.sealed = dict(skip), False
+        finder.trace = Trace() if trace else None
         registry = cls(finder, limit)
         try:
             registry._loading = loading
@@ -106,32 +120,110 @@ class Registry:
             self.refuse(name, f"{place}: there is no such directory; make it, or start in the "
                               "directory that holds it")  # fmt: skip
             return
-        finder, self.directory = self._finder, directory
+        self._package, self.directory = package, directory
         self.own(directory)
-        before = {*finder.loaded}
+        self._before = {*self._finder.loaded}
         if not keep:
             _forget(name, _from_bytecode)
-        for module_name, path in _modules(name, directory):
-            module = self._import(module_name, path)
-            if module is not None:
-                for kind in _classes_of(module):
+        self._modules = dict(_modules(name, directory))
+        self._take_all(self._modules, sources)
+
+    def _take_all(self, modules: Iterable[str], sources: Iterable[SpiderSource]) -> None:
+        trace = self._finder.trace
+        with trace.importing() if trace is not None else nullcontext():
+            for name in modules:
+                path = self._modules[name]
+                module = self._import(name, path)
+                for kind in _classes_of(module) if module is not None else ():
                     if issubclass(kind, Spider) and kind.name:
                         self._take(kind, path)
                     elif is_scrapy_spider(kind):
-                        self.refuse(
-                            module_name, f"{_place(kind, path)}: {kind.__name__}: {INHERITS}"
-                        )
-        for source in sources:
-            for kind in source.find(self):
-                self._take(kind, _file(kind))
-            self.files += source.files()
+                        self.refuse(name, f"{_place(kind, path)}: {kind.__name__}: {INHERITS}")
+            for source in sources:
+                for kind in source.find(self):
+                    self._take(kind, _file(kind))
+                self._declared[""] += source.files()
         self._settle()
-        outside = {*self.files, *(path for path in finder.loaded if path not in before)}
+        outside = {path for paths in self._declared.values() for path in paths}
+        outside |= self._finder.loaded.keys() - self._before
         self.files = sorted(
             path
             for path in outside
-            if not path.is_relative_to(directory) and not path.is_relative_to(ENGINE)
+            if not path.is_relative_to(self.directory) and not path.is_relative_to(ENGINE)
         )
+        self._data = self._data_on_disk() if trace is not None else ""
+
+    def renew(
+        self,
+        sources: Iterable[SpiderSource],
+        *,
+        limit: float | None = None,
+        loading: Callable[[str], None] = lambda module: None,
+    ) -> None:
+        """Imports again the modules that have changed since they were loaded, those that depend on
+        them, and those that did not load; the result is that of loading everything. Raises
+        NotRenewable if it might not be; this process is of no more use then.
+
+        It must have been loaded with ``trace``, and its garbage collected by nobody since."""
+        self._limit, self._loading, self._finder.sealed = limit, loading, False
+        trace = self._finder.trace
+        assert trace is not None
+        if isinstance(self._package, Path) and self._package.resolve() != self.directory:
+            raise NotRenewable("the spiders are in another directory")
+        modules = dict(_modules(self.directory.name, self.directory))
+        stale = self._stale(trace, modules.keys())
+        if far := sorted(stale & trace.effects.keys()):
+            raise NotRenewable(f"the import of {far[0]} changes {trace.effects[far[0]]}")
+        kept = self._modules.keys() - stale
+        self._drop(stale, kept)
+        self._modules = modules
+        self._finder.refused = {}
+        self._take_all([name for name in modules if name not in kept], sources)
+        if far := sorted(stale & trace.effects.keys()):
+            raise NotRenewable(f"the import of {far[0]} changes {trace.effects[far[0]]}")
+
+    def _stale(self, trace: Trace, now: Set[str]) -> set[str]:
+        """The modules to be imported again, also those that are gone. Raises NotRenewable."""
+        if self._data_on_disk() != self._data:
+            raise NotRenewable("a file that is no module has changed")
+        found = {*self.broken}
+        for path in self._finder.changed():
+            if (name := self._finder.names.get(path)) is None:
+                raise NotRenewable(f"{path} is no module in Python")
+            found.add(name)
+        if moved := now ^ self._modules.keys():
+            found |= moved | trace.searching
+        stale = trace.dependents(found)
+        if 2 * len(stale & now) > len(now):
+            raise NotRenewable("most modules have changed, or depend on a change")
+        return stale
+
+    def _drop(self, stale: set[str], kept: Collection[str]) -> None:
+        if self._finder.trace is not None:
+            self._finder.trace.forget(stale)
+        self._finder.forget(stale)
+        self.spiders, self.infos, self.broken = {}, [], {}
+        for name, found in [*self._found.items()]:
+            self._found[name] = [one for one in found if one[0].__module__ in kept]
+            found.clear()
+        self._declared = defaultdict(
+            list, {name: paths for name, paths in self._declared.items() if name in kept}
+        )
+        if held := drop(stale):
+            raise NotRenewable(f"something refers to the old {held[0]}")
+
+    def _data_on_disk(self) -> str:
+        found = {
+            path: stamp
+            for tree in (self.directory, *self.files)
+            for path, stamp in stamps(tree).items()
+            if not path.endswith(".py")
+        }
+        return self._finder.contents.digest(found, self.directory)
+
+    @property
+    def renewable(self) -> bool:
+        return self._finder.trace is not None
 
     def seal(self) -> None:
         """Marks the version as complete: a later import of the authors' modules logs a warning."""
@@ -235,7 +327,8 @@ class Registry:
                 raise SpiderError(f"files: {name!r} is not a path")
             # As written, not resolved: a link may point elsewhere in the next version.
             path = Path(normpath(_file(owner).parent / name))
-            self.files.append(path)  # also a missing file: it may be added later
+            # Also a missing file: it may be added later.
+            self._declared[spider.__module__].append(path)
             if not path.exists():
                 raise SpiderError(
                     f"files: {path} does not exist; correct the path, or add the file"
@@ -243,6 +336,8 @@ class Registry:
 
     def _settle(self) -> None:
         for name, found in sorted(self._found.items()):
+            if not found:
+                continue
             if len(found) == 1:
                 self.spiders[name], info = found[0]
                 self.infos.append(info)
@@ -299,13 +394,14 @@ def _from_bytecode(module: ModuleType | None) -> bool:
 
 def _modules(package: str, directory: Path) -> Iterator[tuple[str, Path]]:
     """Dotted name and path of every module, packages before their modules."""
-    for path in files(directory):
-        parts = path.relative_to(directory).with_suffix("").parts
-        if path.suffix != ".py" or "__main__" in parts:
+    start = len(str(directory)) + 1
+    for path in stamps(directory):
+        parts = path[start:].removesuffix(".py").split("/")
+        if not path.endswith(".py") or "__main__" in parts:
             continue
         if parts[-1] == "__init__":
-            parts = parts[:-1]
-        yield ".".join((package, *parts)), path
+            parts.pop()
+        yield ".".join((package, *parts)), Path(path)
 
 
 def _classes_of(module: ModuleType) -> list[type]:

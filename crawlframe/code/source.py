@@ -15,7 +15,8 @@ import sysconfig
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from hashlib import blake2b
 from importlib.abc import MetaPathFinder
 from importlib.machinery import (
@@ -29,7 +30,8 @@ from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any, TypeVar
 
-from crawlframe.code.version import MARK, content
+from crawlframe.code.trace import Trace
+from crawlframe.code.version import MARK, Contents, content, stamps
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +53,11 @@ class SourceFinder(MetaPathFinder):
         self.trees: set[str] = set()  # directories of the authors' own code, wherever they are
         self.loaded: dict[Path, bytes] = {}  # file -> digest of the compiled or linked content
         self.refused: dict[str, str] = {}  # module -> why it must not be imported
+        self.names: dict[Path, str] = {}  # file of a loaded module -> its name
+        self.trace: Trace | None = None  # notes the imports of the modules that are loaded
         self.sealed = False  # all is loaded; later imports may be of another version
         self.bytecode: Bytecode | None = None
+        self.contents = Contents()
         self._foreign = tuple(f"{place}/" for place in _python_places())
 
     @classmethod
@@ -130,7 +135,18 @@ class SourceFinder(MetaPathFinder):
 
     def changed(self) -> list[Path]:
         """Files whose bytes on disk differ from the loaded bytes."""
-        return [file for file, mark in self.loaded.items() if content(file) != mark]
+        found = {name: stamp for file in self.loaded for name, stamp in stamps(file).items()}
+        read = self.contents.reader(found)
+        return [
+            file
+            for file, mark in self.loaded.items()
+            if (name := os.fspath(file)) not in found or read(name) != mark
+        ]
+
+    def forget(self, names: Collection[str]) -> None:
+        """The modules of these names are no longer loaded."""
+        for file in [file for file, name in self.names.items() if name in names]:
+            del self.names[file], self.loaded[file]
 
 
 class _Loader(SourceFileLoader):
@@ -139,7 +155,18 @@ class _Loader(SourceFileLoader):
         self._finder = finder
 
     def get_code(self, fullname: str) -> CodeType:
-        return self._finder.compiled(self.get_data(os.fspath(self.path)), self)
+        self._finder.names[Path(self.path)] = fullname
+        code = self._finder.compiled(self.get_data(os.fspath(self.path)), self)
+        if self._finder.trace is not None:
+            self._finder.trace.note_code(fullname, code)
+        return code
+
+    def exec_module(self, module: ModuleType) -> None:
+        run = partial(super().exec_module, module)
+        if self._finder.trace is None:
+            run()
+        else:
+            self._finder.trace.run(module.__name__, run, module)
 
 
 class Bytecode:

@@ -51,6 +51,7 @@ class Child:
         self._again: dict[bytes, int] = {}  # rid -> times it was given again before it was settled
         self.credits = 0
         self.ready = False
+        self.early = False  # its code is not live yet, so it is given nothing
         self.relieved = False  # it completes the callbacks that hold it up, and ends
         self.retiring_since: float | None = None
         self.dismissed = False  # it was killed because it did not end in time, or was not needed
@@ -103,7 +104,7 @@ class Child:
     @property
     def taking(self) -> bool:
         """Whether it may be given requests."""
-        return self.ready and self.staying and self.credits > 0
+        return self.ready and self.staying and self.credits > 0 and not self.early
 
     def hold(self, request: Claimed) -> None:
         """Records that it has been given this request."""

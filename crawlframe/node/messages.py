@@ -116,6 +116,13 @@ class Unsteady(Message, tag="unsteady"):
     problem: str
 
 
+class LoadAll(Message, tag="load all"):
+    """Template to master: the modules that it has from an earlier version cannot be used, for this
+    reason; it ends."""
+
+    reason: str
+
+
 class CodeLoaded(Message, tag="loaded"):
     """Template to master: it has loaded this code, and workers can be forked from it."""
 
@@ -129,6 +136,7 @@ class CodeLoaded(Message, tag="loaded"):
     unfit: str = ""  # why no worker can run, whatever the spiders are
     checks: dict[str, str] = {}  # spider with check = "recorded" -> digest of its code
     item_classes: bool = False  # whether items other than dicts may come
+    renewable: bool = False  # whether a template can be forked that imports only what changes
 
     @property
     def summary(self) -> LoadedCode:
@@ -152,7 +160,7 @@ class Checked(Message, tag="checked"):
     problems: dict[str, str]
 
 
-FromTemplate = GitBusy | LoadingVersion | ImportingModule | Unsteady | CodeLoaded
+FromTemplate = GitBusy | LoadingVersion | ImportingModule | Unsteady | LoadAll | CodeLoaded
 FromWorker = WorkerReady | WorkerReport | SlowCallback | Beat
 FromService = ServiceReady | Migrations | Beat
 FromChecker = CheckingPage | Checked

@@ -29,6 +29,10 @@ class Services(Protocol):
     ) -> Registry:
         """Imports the spiders, as Registry.load does. Leaves no connection open."""
 
+    def renew(self, registry: Registry, limit: float, loading: Callable[[str], None]) -> None:
+        """Brings what ``registry`` returned up to date, as Registry.renew does. Raises
+        NotRenewable. Leaves no connection open."""
+
     def unfit(self) -> str:
         """Imports the modules that workers need besides the spiders. Returns why they cannot run,
         "" if they can. Leaves no connection open."""

@@ -29,6 +29,7 @@ from crawlframe.node.messages import (
     CodeLoaded,
     FromTemplate,
     ImportingModule,
+    LoadAll,
     LoadingVersion,
     Unsteady,
     child_line,
@@ -60,6 +61,7 @@ class NoTemplate(Template):
 
     skip: Mapping[str, str]
     cold = tolerant = ended = False
+    base: Template | None = None  # the template that it was forked from
 
     def kill(self) -> None:
         self.child.retiring_since = 0.0
@@ -76,6 +78,7 @@ class NoForks(WorkerPool):
         super().__init__(SETTINGS, NO_SERVICES, selectors.DefaultSelector())
         self._stack = stack
         self.templates: list[NoTemplate] = []
+        self.forks = True  # whether templates can fork
 
     def start_template(self, skip: Mapping[str, str], *, cold: bool, tolerant: bool) -> Template:
         orders, (ours, theirs) = socket.socket(), child_line()
@@ -85,6 +88,13 @@ class NoForks(WorkerPool):
         template.skip, template.cold, template.tolerant = {**skip}, cold, tolerant
         self.templates.append(template)
         return template
+
+    def renew_template(self, template: Template) -> Template | None:
+        if self.forks:
+            self.start_template({}, cold=False, tolerant=False)
+            self.templates[-1].base = template
+            return self.templates[-1]
+        return None
 
 
 class Node:
@@ -571,6 +581,84 @@ def test_nothing_is_loaded_ahead_of_a_trial(live: Node) -> None:
     before = len(live.pool.templates)
     live.code_reload.preload(live.now)
     assert len(live.pool.templates) == before
+
+
+# -- renewed --------------------------------------------------------------------------------------
+
+RENEWABLE = msgspec.structs.replace(loaded("2"), renewable=True)
+
+
+@pytest.fixture
+def renewable(live: Node) -> Node:
+    """A node whose live template can fork its successor."""
+    live.change()
+    live.says(LoadingVersion("2"), RENEWABLE)
+    assert live.live == "2"
+    return live
+
+
+def test_a_template_is_forked_from_the_live_one(live: Node) -> None:
+    assert live.change().base is None  # it cannot
+    live.says(RENEWABLE)
+    before = live.code_reload.live
+    assert live.change().base is before
+    live.says(loaded("3"))
+    assert live.live == "3"
+    assert live.change().base is None
+
+
+def test_a_template_that_cannot_fork_is_replaced(renewable: Node) -> None:
+    renewable.pool.forks = False
+    assert renewable.change().base is None
+
+
+def test_everything_is_loaded_when_a_renewal_is_not_enough(renewable: Node) -> None:
+    live = renewable.code_reload.live
+    renewable.code_reload.preload(renewable.now)
+    ahead = renewable.trial
+    renewable.says(LoadAll("something refers to the old shop"))
+    assert not ahead.child.staying
+    whole = renewable.trial
+    assert (ahead.base, whole.base, whole.ahead) == (live, None, True)
+    renewable.code_reload.reload(Reload(renewable.now, "digest 3", "r3"))
+    renewable.says(loaded("3"))
+    assert (renewable.live, renewable.code_reload.live) == ("3", whole)
+
+
+def test_a_renewal_that_was_asked_for_meanwhile_is_judged(renewable: Node) -> None:
+    renewable.code_reload.preload(renewable.now)
+    renewable.code_reload.reload(Reload(renewable.now, "digest 3", "r3"))
+    renewable.says(LoadAll("something refers to the old shop"), loaded("3"))
+    assert renewable.live == "3"
+
+
+def test_a_renewal_that_dies_is_followed_by_a_load(renewable: Node) -> None:
+    renewable.change()
+    renewable.dies(KILLED)
+    assert renewable.tick(RETRY_PAUSE) == 1
+    assert renewable.trial.base is None
+    renewable.says(RENEWABLE)
+    assert renewable.change().base is not None
+
+
+def test_workers_are_prepared_only_for_what_will_be_accepted(renewable: Node) -> None:
+    reload = renewable.code_reload
+    for unlikely in (
+        loaded("3", shop="shop.py:1: error"),
+        msgspec.structs.replace(loaded("3"), unfit="no resolver"),
+        msgspec.structs.replace(loaded("3"), checks={"shop": "mark"}),
+        RENEWABLE,
+    ):
+        reload.preload(renewable.now)
+        assert reload.ahead is None  # it is loading
+        renewable.says(unlikely)
+        assert reload.ahead is None
+        reload.drop_preload()
+    reload.preload(renewable.now)
+    renewable.says(loaded("3"))
+    assert reload.ahead is renewable.trial
+    reload.reload(Reload(renewable.now, "digest 3", "r3"))
+    assert reload.ahead is None
 
 
 def test_at_the_end_no_template_is_left(live: Node) -> None:

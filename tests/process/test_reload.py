@@ -34,7 +34,7 @@ def project(tmp_path: Path) -> Project:
 
 @pytest.fixture
 def env(odd_env: dict[str, str], project: Project) -> dict[str, str]:
-    odd_env["CRAWLFRAME_GRACE"] = "20"
+    odd_env["CRAWLFRAME_GRACE"] = str(LONGEST_WAIT)  # a busy machine starts a node in half a minute
     return project.env(odd_env)
 
 

@@ -22,6 +22,7 @@ from crawlframe.node.messages import (
     FromTemplate,
     GitBusy,
     ImportingModule,
+    LoadAll,
     LoadingVersion,
     Unsteady,
 )
@@ -62,6 +63,7 @@ class CodeReload:
         self._not_before = 0.0
         self._kills = 0  # templates that died in a row through no fault of a module
         self._unsteady = 0  # templates in a row under which the code changed
+        self._whole = False  # the next template imports everything, not only what has changed
 
     @property
     def state(self) -> CodeState:
@@ -76,6 +78,16 @@ class CodeReload:
     def given_up(self) -> bool:
         """Whether this master was to replace another, and its code was refused."""
         return self.strict and self.state.state == "refused"
+
+    @property
+    def ahead(self) -> Template | None:
+        """A preloaded template whose version will be accepted unless the code still changes."""
+        trial = self._trial
+        if trial is None or not trial.ahead or trial.loaded is None:
+            return None
+        loaded = trial.loaded
+        doubtful = loaded.unfit or loaded.checks or not loaded.broken.keys() <= self._known
+        return None if doubtful or loaded == self.accepted else trial
 
     @property
     def _cold(self) -> bool:
@@ -143,14 +155,19 @@ class CodeReload:
                 self.reports.loaded = None  # better a part of the code on disk than none
             self._begin(now)
 
-    def _begin(self, changed_at: float, *, ahead: bool = False) -> None:
+    def _begin(self, changed_at: float, *, ahead: bool = False) -> Template:
         self._wanted = None
-        self._trial = self._pool.start_template(
+        whole, self._whole = self._whole or bool(self._deadly), False
+        renewed = None
+        if self.live is not None and self.live.loaded and self.live.loaded.renewable and not whole:
+            renewed = self._pool.renew_template(self.live)
+        trial = self._trial = renewed or self._pool.start_template(
             self._deadly, cold=self._cold, tolerant=self._cold and self._unsteady >= MAX_CHANGES
         )
-        self._trial.changed_at, self._trial.ahead = changed_at, ahead
+        trial.changed_at, trial.ahead = changed_at, ahead
         if not ahead:
             self.reports.update(state="checking" if self.accepted else "loading", candidate="")
+        return trial
 
     # -- from templates ---------------------------------------------------------------------------
 
@@ -177,6 +194,12 @@ class CodeReload:
                     self.drop_preload()
                 else:
                     self._on_unsteady(trial, problem, now)
+            case LoadAll(reason):
+                log.info("all modules are imported again: %s", reason)
+                trial.orders.close()
+                trial.child.retiring_since = now  # it ends by itself
+                self._whole = True
+                self._begin(trial.changed_at, ahead=trial.ahead).expected = trial.expected
             case CodeLoaded():
                 trial.loaded, trial.version = message, message.version
                 if message.unfit and self._cold:
@@ -327,6 +350,7 @@ class CodeReload:
 
     def _again(self, trial: Template, now: float) -> None:
         self._trial = None
+        self._whole = True
         self._wanted = trial.changed_at if self._wanted is None else self._wanted
         self._not_before = now + RETRY_PAUSE
 

@@ -174,9 +174,16 @@ class Master:
             return
         self._pool.start_services()
         working = sum(child.staying for child in self._pool.workers)
-        self._code_reload.tick(working, time.monotonic())
-        if self._code_reload.live is not None and self._life.alive:
-            self._pool.staff(self._code_reload.live, self._life.generation)
+        self._code_reload.tick(working, now := time.monotonic())
+        if not self._life.alive:
+            return
+        generation = self._life.generation
+        if (live := self._code_reload.live) is not None:
+            for worker in self._pool.enlist(live):
+                self._on_ready(worker, worker.credits, now)
+        self._pool.prepare(self._code_reload.ahead, generation)
+        if live is not None:
+            self._pool.staff(live, generation)
 
     def _on_message(self, child: Child) -> None:
         for message in self._pool.receive(child):

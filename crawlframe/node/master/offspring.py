@@ -61,6 +61,7 @@ def keep(load: Callable[[Callable[[], None]], None]) -> NoReturn:
         """From now on, orphans of the fork go to the next process above."""
         os.kill(keeper, LOADED)
         os.read(reader, 1)
+        os.close(reader)
 
     def run() -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, heard)

@@ -28,7 +28,7 @@ import crawlframe.fetch.browser.client
 import crawlframe.fetch.requests.downloader  # noqa: F401 # later, the disk may hold another version
 from crawlframe.base import faults
 from crawlframe.code.imports import marks
-from crawlframe.code.registry import Registry
+from crawlframe.code.registry import NotRenewable, Registry
 from crawlframe.code.version import CLOCK_LAG, written
 from crawlframe.conf import Settings
 from crawlframe.items.encode import item_adapter, uses_item_classes
@@ -41,6 +41,7 @@ from crawlframe.node.messages import (
     FromTemplate,
     GitBusy,
     ImportingModule,
+    LoadAll,
     LoadingVersion,
     ToChildLine,
     Unsteady,
@@ -55,6 +56,7 @@ log = logging.getLogger(__name__)
 
 ORDER = struct.Struct("!IQ")  # place of the mark, generation
 NO_MARK = (1 << 32) - 1  # in place of a mark: of a checker, which runs no requests
+TEMPLATE = NO_MARK - 1  # in place of a mark: of a template
 ANSWER = struct.Struct("!Q")  # pid of the new worker; 0 when the fork failed
 FORK_TIMEOUT = 5.0  # seconds a fork may take
 NICE = 5  # workers yield the processor to the master, the supervisor and a new template
@@ -73,6 +75,7 @@ class Template:
     version: str = ""  # the version that it is loading
     loading: str = ""  # the module that it is importing
     loaded: CodeLoaded | None = None
+    prepared: bool = False  # workers were forked before the version is live
 
     @classmethod
     def spawn(
@@ -89,7 +92,7 @@ class Template:
         """Forks a process that loads the spiders, without the modules in ``skip``. ``cold``: there
         is no version to fall back on; ``tolerant``: the code may change while it is loaded.
         ``browser``: the socket of the browser host."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        ours, theirs = _orders()
         master = os.getpid()
 
         def main(channel: FromChildLine) -> None:
@@ -101,7 +104,6 @@ class Template:
 
         child = Child.spawn("template", main)
         theirs.close()
-        ours.settimeout(FORK_TIMEOUT)
         return cls(child, ours)
 
     def fork(self, role: str, marks: RunningMarks, generation: int) -> Child:
@@ -122,11 +124,24 @@ class Template:
         checker.ready = True
         return checker
 
-    def _order(self, place: int, generation: int) -> tuple[int, ToChildLine]:
-        """Has the template fork a process. Returns its pid, and our end of its channel."""
+    def fork_template(self) -> Template:
+        """A template that brings the modules of this one up to date. Raises OSError as ``fork``."""
+        ours, theirs = _orders()
+        try:
+            return Template(Child("template", *self._order(TEMPLATE, 0, theirs.fileno())), ours)
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+
+    def _order(self, place: int, generation: int, *files: int) -> tuple[int, ToChildLine]:
+        """Has the template fork a process, which gets these files. Returns its pid, and our end of
+        its channel."""
         ours, theirs = child_line()
         try:
-            socket.send_fds(self.orders, [ORDER.pack(place, generation)], [theirs.fileno()])
+            order = ORDER.pack(place, generation)
+            socket.send_fds(self.orders, [order], [theirs.fileno(), *files])
             answer = self.orders.recv(ANSWER.size)
             if len(answer) < ANSWER.size:
                 raise ConnectionError("it is gone")
@@ -155,6 +170,13 @@ class Template:
             self.child.retiring_since = time.monotonic()
 
 
+def _orders() -> tuple[socket.socket, socket.socket]:
+    """The master's end of the line for orders, and the template's."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    ours.settimeout(FORK_TIMEOUT)
+    return ours, theirs
+
+
 def _at_breakpoint(*args: Any, **options: Any) -> None:
     """The ``breakpoint()`` of workers, which have no terminal for a debugger: a prompt in
     ``crawl``'s. Arguments for a debugger mean nothing here. Raises SpiderError in a node."""
@@ -181,26 +203,45 @@ class _TemplateProcess:
         self._orders = orders
         self._master = master
         self._browser = browser
+        self._renewable = False
 
     def run(
         self, skip: Mapping[str, str], cold: bool, tolerant: bool, loaded: Callable[[], None]
     ) -> None:
-        """Calls ``loaded`` before it accepts orders for workers."""
-        registry = self._load(skip, cold, tolerant, loaded)
-        if registry is None:
+        """Calls ``loaded`` before it accepts orders."""
+        registry = self._load(partial(self._load_all, skip), cold, tolerant, loaded)
+        if registry is not None:
+            self._obey(registry)
+
+    def renew(self, registry: Registry, loaded: Callable[[], None]) -> None:
+        """As ``run``, with the modules that were loaded before."""
+        try:
+            renewed = self._load(partial(self._renew, registry), False, False, loaded)
+        except NotRenewable as error:
+            self._send(LoadAll(str(error)))
             return
+        if renewed is not None:
+            self._obey(registry)
+
+    def _obey(self, registry: Registry) -> None:
+        """Forks processes until there is nobody to give orders."""
         while True:
-            order, fds, _, _ = socket.recv_fds(self._orders, ORDER.size, 1)
+            order, fds, _, _ = socket.recv_fds(self._orders, ORDER.size, 2)
             if not fds:
                 return
             place, generation = ORDER.unpack(order)
-            pid = self._fork(registry, place, generation, fds[0])
-            os.close(fds[0])
+            pid = self._fork(registry, place, generation, fds)
+            for one in fds:
+                os.close(one)
             if pid == 0:
                 self._orders.send(ANSWER.pack(0))
 
     def _load(
-        self, skip: Mapping[str, str], cold: bool, tolerant: bool, done: Callable[[], None]
+        self,
+        load: Callable[[], Registry],
+        cold: bool,
+        tolerant: bool,
+        done: Callable[[], None],
     ) -> Registry | None:
         """Returns None when the tree changed meanwhile, or git is about to change it. If ``cold``,
         nothing else could run, so a lock that git may have left behind does not keep the node down;
@@ -216,7 +257,7 @@ class _TemplateProcess:
                 self._refuse_lock(code)
                 return None
         self._send(LoadingVersion(before.version))
-        registry, unfit = self._import(skip)
+        registry, unfit = self._import(load)
         taken, same = before, code.identity() == (before.digest, before.revision)
         if registry.files or not same:
             taken = code.snapshot(registry.files)
@@ -245,10 +286,10 @@ class _TemplateProcess:
             unfit,
             self._check_marks(registry),
             item_classes,
+            self._renewable,
         )
         self._version = loaded.version
         registry.seal()
-        gc.freeze()  # so that the workers' garbage collectors do not copy shared memory
         done()
         self._send(loaded)
         return registry
@@ -263,18 +304,25 @@ class _TemplateProcess:
         lock = code.checkout and code.checkout.lock
         self._send(Unsteady(f"git holds {lock}; if none runs, remove it"))
 
-    def _import(self, skip: Mapping[str, str]) -> tuple[Registry, str]:
+    def _load_all(self, skip: Mapping[str, str]) -> Registry:
+        gc.freeze()  # a renewal collects the garbage of the authors' modules only
+        gc.disable()  # no imported object will be freed
+        return self._services.registry(skip, self._settings.load_timeout, self._tell)
+
+    def _renew(self, registry: Registry) -> Registry:
+        self._services.renew(registry, self._settings.load_timeout, self._tell)
+        return registry
+
+    def _tell(self, module: str) -> None:
+        self._send(ImportingModule(module))
+
+    def _import(self, load: Callable[[], Registry]) -> tuple[Registry, str]:
         """Imports the spiders. Returns them, and why no worker can run, "" if they can.
         Threads and processes that the modules start are logged."""
-        gc.disable()  # no imported object will be freed
         threads = psutil.Process().num_threads()
         faults.at("reload.load")
         adopt_orphans()  # processes that the modules start stay below this process
-        registry = self._services.registry(
-            skip,
-            self._settings.load_timeout,
-            lambda module: self._send(ImportingModule(module)),
-        )
+        registry = load()
         unfit = self._services.unfit()
         adopt_orphans(False)  # the workers are the master's
         self._send(ImportingModule(""))
@@ -293,6 +341,7 @@ class _TemplateProcess:
                 len(started_too),
             )
             offspring.end_with_us(started_too)
+        self._renewable = registry.renewable and started <= 0 and not started_too
         return registry, unfit
 
     def _check_marks(self, registry: Registry) -> dict[str, str]:
@@ -305,7 +354,7 @@ class _TemplateProcess:
             select.select([], [self._channel], [])
             self._channel.flush()
 
-    def _fork(self, registry: Registry, place: int, generation: int, end: int) -> int:
+    def _fork(self, registry: Registry, place: int, generation: int, fds: list[int]) -> int:
         """Forks twice: the intermediate process ends at once, and the worker becomes the master's
         child. Returns 0 if that failed."""
         try:
@@ -313,10 +362,12 @@ class _TemplateProcess:
         except OSError as error:
             log.error("no further worker can be forked: %s", error)
             return 0
+        if between == 0 and place == TEMPLATE:
+            self._fork_child("template", lambda: self._succeed(registry, *fds))
         if between == 0 and place == NO_MARK:
-            self._fork_child(CHECKER, lambda: self._check(registry, end))
+            self._fork_child(CHECKER, lambda: self._check(registry, *fds))
         if between == 0:
-            self._fork_child("worker", lambda: self._work(registry, place, generation, end))
+            self._fork_child("worker", lambda: self._work(registry, place, generation, *fds))
         os.waitpid(between, 0)
         return between
 
@@ -332,6 +383,14 @@ class _TemplateProcess:
         finally:
             os._exit(0)
 
+    def _succeed(self, registry: Registry, end: int, orders: int) -> None:
+        """The life of the next template."""
+        self._channel.close()
+        self._orders.close()
+        self._channel = from_child(socket.socket(fileno=end))
+        self._orders = socket.socket(fileno=orders)
+        offspring.keep(partial(self.renew, registry))
+
     def _check(self, registry: Registry, end: int) -> None:
         with contextlib.suppress(OSError):  # where memory is short, it goes before the workers do
             Path("/proc/self/oom_score_adj").write_text("1000")
@@ -341,6 +400,7 @@ class _TemplateProcess:
         """First step of each process that was forked from here. Returns its channel."""
         self._channel.close()
         self._orders.close()
+        gc.freeze()  # so that the garbage collector does not copy shared memory
         gc.enable()
         os.nice(NICE)
         return from_child(socket.socket(fileno=end))

@@ -74,7 +74,7 @@ class WorkerPool:
     @property
     def workers(self) -> list[Child]:
         """The workers that take any request."""
-        return [child for child in self.members if child.role == "worker"]
+        return [child for child in self.members if child.role == "worker" and not child.early]
 
     @property
     def cpu_worker(self) -> Child | None:
@@ -122,6 +122,15 @@ class WorkerPool:
         self.add(template.child)
         return template
 
+    def renew_template(self, template: Template) -> Template | None:
+        """Has a template fork its successor; None if that fails."""
+        try:
+            successor = template.fork_template()
+        except OSError:
+            return None
+        self.add(successor.child)
+        return successor
+
     def start_checker(self, template: Template) -> Child:
         """Has a template fork the process that replays recorded pages. Raises OSError."""
         checker = template.fork_checker()
@@ -163,6 +172,27 @@ class WorkerPool:
         ready = sum(child.ready for child in ours)
         for child in working[: max(0, len(working) + ready - self._settings.workers)]:
             self.retire(child)
+
+    def prepare(self, template: Template | None, generation: int) -> None:
+        """Forks the workers of a version that will probably be live in a moment, so that they are
+        ready then; ends those of other versions, which were prepared in vain."""
+        for child in self.members:
+            in_vain = template is None or child.origin is not template.loaded
+            if child.early and in_vain and child.staying:
+                child.kill()
+        if template is not None and not template.prepared:
+            template.prepared = True
+            for _ in range(self._settings.workers):
+                if not self._fork("worker", template, generation):
+                    return
+                self.members[-1].early = True
+
+    def enlist(self, template: Template) -> list[Child]:
+        """The version of a template is live now. Returns its prepared workers that are ready."""
+        found = [c for c in self.members if c.early and c.origin is template.loaded]
+        for child in found:
+            child.early = False
+        return [child for child in found if child.ready and child.staying]
 
     def _staff_one(self, role: str, wanted: bool, template: Template, generation: int) -> None:
         """Forks one worker of this role if it is wanted and missing."""
@@ -326,7 +356,9 @@ class PoolHealth:
         members = [*members]
         while self._deaths and now - self._deaths[0][0] > DEATHS_WITHIN:
             self._deaths.popleft()
-        able = sum(one.ready and one.staying for one in members if one.role == "worker")
+        able = sum(
+            one.ready and one.staying and not one.early for one in members if one.role == "worker"
+        )
         missing = max(0, self._settings.workers - able) if self.staffed else 0
         if not missing or not self._full:
             self._full = now
