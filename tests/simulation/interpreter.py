@@ -18,6 +18,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from django.utils import timezone
@@ -259,24 +260,6 @@ class ThreadObject:
     native_id = ident
 
 
-class Timer(ThreadObject):
-    """In place of threading.Timer."""
-
-    def __init__(
-        self, interval: float, function: Callable[..., object], args: Any = (), kwargs: Any = None
-    ) -> None:
-        super().__init__(target=function, args=args, kwargs=kwargs)
-        self._interval = interval
-        self._cancelled = Event()
-
-    def cancel(self) -> None:
-        self._cancelled.set()
-
-    def run(self) -> None:
-        if not self._cancelled.wait(self._interval):
-            super().run()
-
-
 class _ThisThread:
     """threading.current_thread() for all that is no ThreadObject."""
 
@@ -345,9 +328,6 @@ class SimpleQueue:
         self._entries.append(item)
         self._waiters.wake_one()
 
-    def put_nowait(self, item: Any) -> None:
-        self.put(item)
-
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         end = None if timeout is None else SYSTEM.scheduler.now + timeout
         while not self._entries:
@@ -356,9 +336,6 @@ class SimpleQueue:
                 raise queue.Empty
             self._waiters.wait(left)
         return self._entries.popleft()
-
-    def get_nowait(self) -> Any:
-        return self.get(False)
 
     def empty(self) -> bool:
         return not self._entries
@@ -405,12 +382,22 @@ class EventLoop(asyncio.SelectorEventLoop):
         SYSTEM.scheduler.thread(process, "executor", work)
         return future
 
+    def _asyncgen_finalizer_hook(self, agen: Any) -> None:
+        with suppress(Killed):  # the loop of a dead process closes nothing
+            super()._asyncgen_finalizer_hook(agen)  # type: ignore[misc]
+
 
 def run_loop(main: Any) -> Any:
     """In place of uvloop.run and asyncio.run."""
     loop = EventLoop()
     SYSTEM.process.namespace["loop"] = loop  # type: ignore[union-attr]
     return loop.run_until_complete(main)
+
+
+async def wait_for(what: Any, seconds: float | None) -> Any:
+    """In place of asyncio.wait_for: without a task of its own, as Python 3.12 and later do it."""
+    async with asyncio.timeout(seconds):
+        return await what
 
 
 def close_tasks(process: Process) -> None:
@@ -540,7 +527,6 @@ REPLACED: dict[Any, dict[str, Any]] = {
         "Lock": Lock,
         "RLock": RLock,
         "Thread": ThreadObject,
-        "Timer": Timer,
         "_allocate_lock": Lock,  # of conditions
         "current_thread": lambda: _this_thread,
         "get_ident": get_ident,
@@ -551,7 +537,7 @@ REPLACED: dict[Any, dict[str, Any]] = {
     socket: {"socketpair": lambda *o, **m: SYSTEM.sockets.pair(*o, **m)},
     select: {"select": lambda r, w, x, t=None: SYSTEM.sockets.select(r, w, x, t)},
     selectors: {"DefaultSelector": lambda: Selector(SYSTEM.scheduler, SYSTEM.sockets)},
-    asyncio: {"run": run_loop},
+    asyncio: {"run": run_loop, "wait_for": wait_for},
 }
 
 

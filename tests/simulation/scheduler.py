@@ -28,10 +28,6 @@ class Exited(BaseException):
     """Ends the thread that called os._exit."""
 
 
-class Deadlock(Exception):
-    """No thread waits for any time, so nothing can ever happen again."""
-
-
 class Thread:
     """One thread of a simulated process."""
 
@@ -113,7 +109,6 @@ class Scheduler:
         self._sequence = 0
         self._idents = 1000
         self._pids = 100
-        self._hub = getcurrent()
         self.on_exit: Callable[[Process], None] = lambda process: None
         self.on_crash: Callable[[Thread | None, BaseException], None] = lambda thread, error: None
 

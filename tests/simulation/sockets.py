@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import selectors
-import socket as real_socket
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,9 +31,6 @@ class Socket:
 
     def settimeout(self, seconds: float | None) -> None:
         self.timeout = seconds
-
-    def gettimeout(self) -> float | None:
-        return self.timeout
 
     def own(self, process: Process) -> None:
         """The process that closes it by its death."""
@@ -243,6 +239,3 @@ class Selector(selectors.BaseSelector):
             return self._keys[self._sockets.of(fileobj)]
         except ValueError:
             raise KeyError(fileobj) from None
-
-
-AF_UNIX, SOCK_STREAM = real_socket.AF_UNIX, real_socket.SOCK_STREAM

@@ -59,12 +59,6 @@ def flush(db: Keyspace, *_mode: bytes) -> bytes:
     return b"OK"
 
 
-def memory(db: Keyspace, word: bytes, key: bytes, *_options: bytes) -> int:
-    if word.upper() != b"USAGE":
-        raise SYNTAX
-    return key in db.values and db.size(key)
-
-
 # -- strings --------------------------------------------------------------------------------------
 
 
@@ -252,12 +246,9 @@ COMMANDS = {
     b"PEXPIREAT": writing(lambda db, key, ms: expire_at(db, key, integer(ms))),
     b"PERSIST": writing(lambda db, key: int(db.expiry.pop(key, None) is not None)),
     b"PTTL": Command(pttl),
-    b"TTL": Command(lambda db, key: ms if (ms := pttl(db, key)) < 0 else (ms + 500) // 1000),
     b"SCAN": Command(lambda db, cursor, *options: page(db.values, cursor, *options), PAGE),
     b"KEYS": Command(lambda db, glob: several(filter(pattern(glob).fullmatch, db.values)), LIST),
     b"FLUSHALL": writing(flush, STATUS),
-    b"FLUSHDB": writing(flush, STATUS),
-    b"MEMORY": Command(memory),
     b"TIME": Command(
         lambda db: (b"%d" % (db.now // 1_000_000), b"%d" % (db.now % 1_000_000)), LIST
     ),
