@@ -4,18 +4,18 @@ every one; a defect that it does not find is a promise that no judge looks at.""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 from django.db import transaction
 
-from crawlframe.frontier.client import eras, scripts
+from crawlframe.frontier.client import scripts
 from crawlframe.node import task_finisher
-from crawlframe.node.master import deferred_calls, generation, master
+from crawlframe.node.master import claims, deferred_calls, generation, master
 from crawlframe.node.worker.commit import committer
-from crawlservice import services
 from crawlservice.ledger import ending
 from crawlservice.ledger.reconcile import Reconciliation
+from crawlservice.steward import nodes
 
 
 class InScript(NamedTuple):
@@ -34,12 +34,15 @@ class InProgram(NamedTuple):
     make: Callable[[Any], Any]  # the former value -> the wrong one
 
 
-Defect = InScript | InProgram
+Change = InScript | InProgram
 NEVER = lambda *arguments, **options: None  # noqa: E731
+NO_STRAYS = InProgram(claims.Claims, "strays", lambda real: lambda self, *given: [])
+ENDS_BLINDLY = InProgram(ending, "_may_end", lambda real: lambda task, missing, counts: True)
 
-DEFECTS: dict[str, Defect] = {
+# Of two guards that make up for each other, both are broken at once.
+DEFECTS: dict[str, Change | tuple[Change, ...]] = {
     # Scripts.
-    "complete at any cursor": InScript("complete", "if pushed ~= cursor then", "if false then"),
+    "push at any cursor": InScript("push", "if cursor ~= tonumber(ARGV[3])", "if false"),
     "complete what is not pending": InScript("complete", "if records[i] and not", "if not"),
     "complete without freeing slots": InScript("complete", "free_slots(freed)\nsave", "save"),
     "complete leaves the request": InScript("complete", "call('HDEL', REQ, unpack(done))"),
@@ -58,8 +61,9 @@ DEFECTS: dict[str, Defect] = {
     "replay without a fence": InScript("replay", "call('SADD', FENCED, generation)"),
     "replay forgets requests": InScript("replay", "enqueue(queues, true)"),
     "replay keeps slots": InScript("replay", "free_slots(freed)"),
-    "claim by the dead": InScript(
-        "claim", "if call('SISMEMBER', FENCED, generation) == 1", "if false"
+    "claim and lease of the dead": (
+        InScript("claim", "if call('SISMEMBER', FENCED, generation) == 1", "if false"),
+        InScript("lease", "if call('SISMEMBER', FENCED, ARGV[1]) == 1", "if false"),
     ),
     "claim without a list": InScript("claim", "call('SADD', INPROGRESS(generation), unpack(rids))"),
     "claim beyond the concurrency": InScript(
@@ -68,8 +72,9 @@ DEFECTS: dict[str, Defect] = {
     "claim without the delay": InScript(
         "claim", "terms.delay = math.max(now, host.next_time)", "terms.delay = now"
     ),
-    "claim of an answer that was lost": InScript(
-        "claim", "if mark == sequence then", "if false then"
+    "claim of an answer that was lost": (
+        InScript("claim", "if mark == sequence then", "if false then"),
+        NO_STRAYS,
     ),
     "slots without their host": InScript(
         "complete", "if call('EXISTS', LANES(host)) == 1 then show_host", "if false then show_host"
@@ -79,17 +84,18 @@ DEFECTS: dict[str, Defect] = {
         "fingerprint) == 0 then return false end",
         "fingerprint) == -1 then return false end",
     ),
-    "era is not compared": InScript("complete", "if era ~= known_era then", "if false then"),
-    "lost writes are not noticed": InScript("claim", "if answered > 0 and", "if false and"),
-    "lease of the dead": InScript(
-        "lease", "if call('SISMEMBER', FENCED, ARGV[1]) == 1", "if false"
+    "permit beyond the concurrency": InScript(
+        "permit", "seen.active + seen.beside >= terms.concurrency", "false"
     ),
+    "permit without the delay": InScript("permit", "or 0), terms.at", "or 0), now"),
     # Programs.
-    "complete before the commit is known": InProgram(
-        committer.Committer, "_commit", lambda real: _commits_nothing(real)
+    "complete before the commit is known": (
+        InProgram(committer.Committer, "_commit", lambda real: _commits_nothing(real)),
+        ENDS_BLINDLY,
     ),
-    "results are dropped while the database is away": InProgram(
-        committer, "RETRY_PAUSES", lambda real: _GiveUp()
+    "results are dropped while the database is away": (
+        InProgram(committer, "RETRY_PAUSES", lambda real: _GiveUp()),
+        NO_STRAYS,
     ),
     "rows and items apart": InProgram(
         transaction, "atomic", lambda real: lambda *a, **o: nullcontext()
@@ -98,18 +104,14 @@ DEFECTS: dict[str, Defect] = {
     "calls are lost while Redis is away": InProgram(
         deferred_calls.DeferredCalls, "flush", lambda real: lambda self: self.clear()
     ),
-    "no replay at the start": InProgram(generation, "_replay", lambda real: NEVER),
-    "an older Redis is believed": InProgram(
-        services, "uncounted", lambda real: lambda frontier: ""
-    ),
-    "an end without a look at the ledger": InProgram(
-        ending, "_may_end", lambda real: lambda task, missing, counts: True
+    "nobody replays the dead": (
+        InProgram(generation, "_replay", lambda real: NEVER),
+        InProgram(nodes.DeadNodes, "_replay", lambda real: NEVER),
     ),
     "ends are not noticed": InProgram(
         task_finisher, "end_tasks", lambda real: lambda ledger, frontier, tasks: set()
     ),
     "an era that fills nothing": InProgram(Reconciliation, "run", lambda real: lambda self: self),
-    "an era that nobody leaves": InProgram(eras.Eras, "confirm", lambda real: NEVER),
 }
 
 
@@ -144,7 +146,15 @@ def _commits_nothing(real: Any) -> Any:
 @contextmanager
 def planted(name: str) -> Iterator[None]:
     """The product with this defect. Raises KeyError, and RuntimeError if the guard has moved."""
-    defect = DEFECTS[name]
+    found = DEFECTS[name]
+    with ExitStack() as stack:
+        for change in (found,) if isinstance(found, Change) else found:
+            stack.enter_context(_made(change))
+        yield
+
+
+@contextmanager
+def _made(defect: Change) -> Iterator[None]:
     if isinstance(defect, InProgram):
         real = getattr(defect.of, defect.name)
         setattr(defect.of, defect.name, defect.make(real))
