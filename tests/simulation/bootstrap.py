@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -42,6 +43,9 @@ def prepared() -> Iterator[Setup]:
     database.install()
     node.install()
     try:
-        yield Setup()
+        setup = Setup()
+        gc.freeze()
+        gc.disable()  # campaign.py collects between two seeds
+        yield setup
     finally:
         shutil.rmtree(directory, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -99,4 +100,5 @@ def attempt(
     setup: Setup, seed: int, number: int = 8, faults: Sequence[Fault] | None = None
 ) -> Result:
     """One run, with ``number`` faults, or ``faults`` in place of the seed's own."""
+    gc.collect()
     return Simulation(setup, seed, number=number, faults=faults).run()

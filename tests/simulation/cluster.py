@@ -36,6 +36,7 @@ from tests.simulation.scheduler import Machine, Process, Thread
 from tests.simulation.site import SimulatedDownloader, Web
 
 T = TypeVar("T")
+LEASES = (15.0, 4.0)  # seconds; in short ones, nodes are declared dead while they have requests
 
 
 class NoAnswer(Exception):
@@ -89,7 +90,15 @@ class Cluster:
             vars(module)["MAX_ENTRIES"] = entries
         claims.IDLE_PAUSE = self.scheduler.random.choice((0.1, 0.5))
         self.web = SimulatedDownloader.web = Web()
-        settings = replace(setup.settings, partitions=self.scheduler.random.choice((1, 1, 2)))
+        choice = self.scheduler.random.choice
+        lease = choice(LEASES)
+        settings = replace(
+            setup.settings,
+            partitions=choice((1, 1, 2)),
+            affinity=choice(("off", "host")),
+            lease=lease,
+            beat=lease / 5,
+        )
         django_settings.CRAWLFRAME = settings
         self.nodes = [Node(f"node{number}", settings, setup.registry) for number in range(nodes)]
         self.service = Machine("service")
@@ -142,7 +151,7 @@ class Cluster:
     def active(self) -> list[int]:
         """The tasks that have not ended, or lack rows of cancelled requests."""
         left = Task.objects.filter(Q(state__in=Task.ACTIVE) | Q(unwritten__isnull=False))
-        return self.call(lambda: [*left.values_list("pk", flat=True)])
+        return [*left.values_list("pk", flat=True)]
 
     @cached_property
     def frontier(self) -> Frontier:

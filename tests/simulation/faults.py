@@ -40,7 +40,7 @@ def schedule(seed: int, seconds: float, number: int, nodes: int) -> list[Fault]:
             target = f"{node} {chance.choice(ROLES)}"
             value = chance.choice((0.0, 0.1, 1.0, 5.0, 20.0))  # seconds until a node is back
         elif kind == "pause":
-            target = f"{node} {chance.choice(ROLES[:3])}"
+            target = f"{node} {chance.choice((*ROLES[:3], 'node'))}"
             value = chance.choice((0.05, 0.5, 3.0, 8.0, 20.0, 40.0))
         elif kind == "redis call":
             target = chance.choice(CALLS)
@@ -53,7 +53,7 @@ def schedule(seed: int, seconds: float, number: int, nodes: int) -> list[Fault]:
             value = chance.uniform(0.0, 15.0)  # seconds into the past
         elif kind == "point":
             target = f"{node} {chance.choice(POINTS)}"
-            value = float(chance.randrange(1, 200))  # points that are passed before
+            value = chance.uniform(0.0, 100.0)  # weight of the points that are passed before
         elif kind == "clock":
             value = chance.choice((-3600.0, -5.0, 0.7, 90.0, 7200.0))
         elif kind == "drift":

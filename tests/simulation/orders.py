@@ -49,8 +49,9 @@ def drawn_orders(chance: random.Random, length: float, seed: int, pace: Pace) ->
         size, hosts = chance.choice((5, 30, 80, 150)), chance.choice((1, 3, 8))
         arguments = {"size": size, "hosts": hosts, "seed": seed + task}
         fate = chance.choice(("", "", "", "limit", "cancel", "pause"))
-        limit = {"page_limit": size // 2} if fate == "limit" else {}
-        yield Order(at, "submit", task, arguments, pace._asdict() | limit)
+        more = {"page_limit": size // 2} if fate == "limit" else {}
+        more |= {"layers": 100} if chance.random() < 0.2 else {}
+        yield Order(at, "submit", task, arguments, pace._asdict() | more)
         later = at + chance.uniform(0.1, 5.0)
         if fate == "cancel":
             yield Order(later, "cancel", task, {})

@@ -6,7 +6,7 @@ import logging
 import math
 import random
 import sqlite3
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -51,10 +51,10 @@ class Result:
 
 @dataclass(eq=False)
 class Armed:
-    """A fault at a named point. ``left``: points that its node passes before."""
+    """A fault at a named point. ``left``: weight of the points that its node passes before."""
 
     fault: Fault
-    left: int
+    left: float
 
 
 class Simulation:
@@ -81,6 +81,7 @@ class Simulation:
         self._quiet = Quiet(self.cluster.frontier, self.cluster.web)
         self._quiet_from = math.inf if faults else 0.0  # seconds
         self._armed: list[Armed] = []
+        self._passed: Counter[str] = Counter()  # points: rare ones weigh as much as common ones
         self._database: dict[str, float] = {}  # until when it refuses, by its error
         self._database_errors = 0
         self._versions = 1
@@ -170,11 +171,14 @@ class Simulation:
         match fault.kind:
             case "kill":
                 self._kill(fault)
+            case "pause" if fault.target.endswith("node"):  # a virtual machine
+                for one in cluster.nodes[int(fault.target.split()[0])].machine.processes:
+                    one.paused_until = now + fault.value
             case "pause":
                 if (victim := self._victim(fault)) is not None:
                     victim.paused_until = now + fault.value
             case "point":
-                self._armed.append(Armed(fault, int(fault.value)))
+                self._armed.append(Armed(fault, fault.value))
             case "redis call":
                 cluster.link.fates.extend([fault.target] * int(fault.value))
             case "redis away":
@@ -229,11 +233,12 @@ class Simulation:
         if process is None:
             return
         self.say(f"{process.role} {process.pid}: {point}")
+        self._passed[point] += 1
         struck = None
         for armed in self._armed:
             machine = self.cluster.nodes[int(armed.fault.target.partition(" ")[0])].machine
             if process.machine is machine:
-                armed.left -= 1
+                armed.left -= 1 / self._passed[point]
                 struck = struck or (armed if armed.left < 0 else None)
         if struck is None:
             return

@@ -19,6 +19,7 @@ from crawlframe.fetch.journey.journey import Answer, Journey
 from tests.simulation.interpreter import SYSTEM
 
 SLOW = 0.05  # seconds of an answer at most, usually
+ASIDE = "&aside=1"  # at the end of the URL of a page that a callback waits for
 FIRST_LINKS = 12  # of the first page: more than one call of Redis takes
 
 
@@ -44,8 +45,10 @@ def page_of(url: str) -> Page:
     size, hosts, seed = query["size"], query["hosts"], query["seed"]
     number = int(parts.path[1:])
     mark = crc32(f"{seed}/{number}".encode())
-    near = range(1, FIRST_LINKS) if number == 0 else (2 * number + 1, 2 * number + 2)
-    targets = [*near, *((mark >> shift) % size for shift in (0, 7, 15))]
+    # Most pages have one link to them only: a lost one is missed.
+    children = 2 * number + FIRST_LINKS - 2
+    near = (children, children + 1) if number else range(1, FIRST_LINKS)
+    targets = [*near, mark % size]
     links = [url_of(target, size, hosts, seed) for target in targets if target < size]
     kind = {7: "gone", 11: "fails", 13: "breaks"}.get(mark % 29, "good") if number else "good"
     if kind in ("gone", "fails", "breaks"):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from crawlframe import Request, Response, Spider
-from tests.simulation.site import url_of
+from crawlframe.errors import CrawlframeError
+from tests.simulation.site import ASIDE, url_of
 
 
 class WalkSpider(Spider):
@@ -20,10 +22,13 @@ class WalkSpider(Spider):
     def start(self, size: int, hosts: int, seed: int) -> Iterator[Request]:
         yield Request(url_of(0, size, hosts, seed))
 
-    def parse(self, response: Response) -> Iterator[Request | dict[str, Any]]:
+    async def parse(self, response: Response) -> AsyncIterator[Request | dict[str, Any]]:
         page = json.loads(response.body)
         if page["kind"] == "breaks":
             raise ValueError("this page breaks its callback")
+        if page["items"] == 2 and self._inline is not None:
+            with suppress(CrawlframeError):
+                await self._inline.fetch(Request(response.url + ASIDE))
         for number in range(page["items"]):
             yield {"url": response.url, "number": number}
         for link in page["links"]:
