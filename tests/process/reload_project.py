@@ -34,7 +34,7 @@ CODE = "{code}"
 
 class Shop(Spider):
     name = "{name}"
-    settings = {{"concurrency": 32, "delay": 0}}
+    settings = {{"concurrency": 32, "delay": 0, "timeout": 600}}
 
     def start(self, url: str):
         yield Request(url)

@@ -94,7 +94,7 @@ def test_each_node_fetches_its_hosts_and_those_of_a_killed_one_move(
     settled = whose(look, pk)
     most = sum(counts.most_common(1)[0][1] for counts in settled.values())
     # Without affinity it is less than half; on a busy machine others help.
-    assert most > 0.6 * sum(counts.total() for counts in settled.values())
+    assert most > 0.5 * sum(counts.total() for counts in settled.values())
     assert len({counts.most_common(1)[0][0] for counts in settled.values()}) == len(NAMES)
 
     killed = nodes.pop("two")

@@ -13,6 +13,7 @@ from crawlservice.tasks.submit import cancel
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
 from tests.process.conftest import Look, OddWeb, Submit
+from tests.process.reload_project import Gate
 
 pytestmark = pytest.mark.process
 
@@ -54,12 +55,13 @@ def test_rude_callbacks_and_a_deleted_task_end_alone(
     assert look.pages(pk)[web.url + "rude"].callback == "\u0001" + "x" * 99
 
     # Deletion of a task from the database stops no node.
-    web.pages["/"] = [f"/page/{n}" for n in range(20)]
-    web.latency = 0.5
+    web.pages["/"] = [f"/held/{n}" for n in range(20)]
+    web.delays = gate = Gate()
     gone = submit("odd", url=web.url)
     look.wait(gone, lambda task: look.counts(gone).nf == 2)
     Page.objects.filter(task_id=gone).delete()
     Task.objects.filter(pk=gone).delete()
+    gate.open()
     kept = submit("odd", url=web.url + "other")
     assert look.wait(kept).state == "finished"
     assert Page.objects.filter(task_id=gone).count() == 0

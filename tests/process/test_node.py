@@ -151,9 +151,10 @@ def test_an_endless_callback_is_killed(
     task = look.wait(pk)
     assert (task.nf, task.ne) == (3, 1)
     assert look.pages(pk)[web.url + "endless"].reason == "poison"
-    # First it holds the event loop, and then, alone, a thread.
-    assert node.output.count("hangs and is killed") == 1
-    assert node.output.count("does not end; the worker exits") == 1
+    # First it holds the event loop, and then, alone, a thread; on a busy machine perhaps again it.
+    killed = node.output.count("hangs and is killed")
+    assert killed + node.output.count("does not end; the worker exits") == 2
+    assert killed >= 1
 
 
 def test_a_worker_that_grew_is_replaced(
