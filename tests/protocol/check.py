@@ -37,35 +37,37 @@ def _no_collections() -> Iterator[None]:
 
 
 def _explore(budget: Budget, mutant: str, last: bool) -> Finding:
-    start = first(budget, last)
-    came_from: dict[State, State | None] = {start: None}
-    back: dict[State, list[State]] = {}  # state -> those from which an ordinary step leads to it
-    waiting, good = [start], []
-    while waiting:
-        following = []
-        for state in waiting:
-            for problem in violations(state):
-                return Finding(len(came_from), problem, _trace(came_from, state, mutant))
-            if has_ended(state):
-                good.append(state)
-            for _, _, ordinary, after in steps(state, mutant):
-                if ordinary:
-                    back.setdefault(after, []).append(state)
-                if after not in came_from:
-                    came_from[after] = state
-                    following.append(after)
-        waiting = following
+    # Each state is hashed once for each step to it: that is most of the time.
+    states = [first(budget, last)]
+    number = {states[0]: 0}
+    came_from = [0]
+    back: list[list[int]] = [[]]  # numbers of the states from which an ordinary step leads to it
+    good = []
+    for at, state in enumerate(states):  # it grows
+        for problem in violations(state):
+            return Finding(at + 1, problem, _trace(states, came_from, at, mutant))
+        if has_ended(state):
+            good.append(at)
+        for _, _, ordinary, after in steps(state, mutant):
+            to = number.setdefault(after, len(states))
+            if to == len(states):
+                states.append(after)
+                came_from.append(at)
+                back.append([])
+            if ordinary:
+                back[to].append(at)
     # Without further trouble, the end must be reachable from everywhere.
     hopeful = set(good)
     while good:
-        for before in back.get(good.pop(), ()):
+        for before in back[good.pop()]:
             if before not in hopeful:
                 hopeful.add(before)
                 good.append(before)
-    for state in came_from:
-        if state not in hopeful:
-            return Finding(len(came_from), "the task never ends", _trace(came_from, state, mutant))
-    return Finding(len(came_from), "", [])
+    for at in range(len(states)):
+        if at not in hopeful:
+            problem = "the task never ends"
+            return Finding(len(states), problem, _trace(states, came_from, at, mutant))
+    return Finding(len(states), "", [])
 
 
 def violations(state: State) -> Iterator[str]:
@@ -97,9 +99,11 @@ def has_ended(state: State) -> bool:
     return database.ends == 1 and database.settled and whole
 
 
-def _trace(came_from: dict[State, State | None], state: State, mutant: str) -> list[Step]:
+def _trace(states: list[State], came_from: list[int], at: int, mutant: str) -> list[Step]:
     trace: list[Step] = []
-    while (before := came_from[state]) is not None:
-        trace.append(next(step for step in steps(before, mutant) if step.state == state))
-        state = before
+    while at:
+        before = came_from[at]
+        found = steps(states[before], mutant)
+        trace.append(next(step for step in found if step.state == states[at]))
+        at = before
     return trace[::-1]

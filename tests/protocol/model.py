@@ -7,6 +7,7 @@ counts the possible faults. ``mutant`` names a line of the protocol that is left
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 ROOT = "R"
@@ -413,6 +414,7 @@ def _end(state: State, mutant: str) -> State:
     return state._replace(database=after)
 
 
+@cache
 def closure(database: Database) -> frozenset[str]:
     """The pages to which the recorded follow-ups lead."""
     recorded = dict(database.ledger)
