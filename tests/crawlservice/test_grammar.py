@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 
@@ -17,6 +17,8 @@ import pytest
 from django.core.management import get_commands, load_command_class
 from rich.console import Console
 
+from crawlframe.frontier import Frontier
+from crawlservice.cli import dispatch
 from crawlservice.cli.command import ServiceCommand
 from crawlservice.cli.exit_code import ExitCode
 from crawlservice.cli.former import FORMER, translated
@@ -28,7 +30,6 @@ from crawlservice.cli.utility import Utility
 from tests.command_lines import parser_of, problem_of
 from tests.test_rooms import CHECKOUT
 
-Manage = Callable[..., subprocess.CompletedProcess[str]]
 SHOWS = ("list", "show", "keys", "quarantine")
 READS = {
     *SHOWS, "check", "audit", "check-files", "cache", "export", "layers", "record", "test",
@@ -119,21 +120,31 @@ def test_each_change_says_how_to_undo_it_and_many_are_shown_before() -> None:
             )
 
 
-@pytest.mark.forks
-def test_wrong_words_and_old_ones(manage: Manage) -> None:
+def test_wrong_words_and_old_ones(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], service: Frontier
+) -> None:
+    def typed(*words: str) -> tuple[object, str, str]:
+        monkeypatch.setattr("sys.argv", ["manage.py", *words])
+        code: object = ExitCode.DONE
+        try:
+            dispatch.run()
+        except SystemExit as ended:
+            code = ended.code
+        return (code, *capsys.readouterr())
+
     for words, told in (
         (["tsak"], "did you mean task?"),
         (["task", "lits"], "did you mean list?"),
         (["task", "show"], "required: id"),
         (["task", "list", "--jsn"], "--jsn"),
     ):
-        done = manage(*words)
-        assert (done.returncode, told in done.stderr) == (ExitCode.USAGE, True), done.stderr
-    old = manage("pause", 99)
-    assert old.stderr.startswith("note: pause 99 is now: python manage.py task pause 99\n")
-    assert old.returncode == ExitCode.ERROR
-    alone = manage("host")
-    assert (alone.returncode, "forget-robots" in alone.stdout) == (ExitCode.DONE, True)
+        code, _, problem = typed(*words)
+        assert (code, told in problem) == (ExitCode.USAGE, True), problem
+    code, _, problem = typed("pause", "99")
+    assert problem.startswith("note: pause 99 is now: python manage.py task pause 99\n")
+    assert code == ExitCode.ERROR
+    code, shown, _ = typed("host")
+    assert (code, "forget-robots" in shown) == (ExitCode.DONE, True)
 
 
 def test_the_table_of_exit_codes_is_complete() -> None:

@@ -26,7 +26,7 @@ class Site(SmallSite):
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, str]]] = []
-        self.latency = 1.5  # seconds: the crawl must not end before the commands
+        self.latency = 0.5  # seconds: the crawl must not end before the commands
         super().__init__()
 
     def answer(self, asked: BaseHTTPRequestHandler) -> Answer:

@@ -60,6 +60,13 @@ class Migration(migrations.Migration):
 """
 
 
+MAKE = """\
+from django.core.management import call_command
+call_command("makemigrations", "estate", verbosity=0)
+call_command("migrate", "estate", verbosity=0)
+"""
+
+
 @pytest.fixture
 def database(new_database: Callable[[str], str]) -> str:
     return new_database("postgres")
@@ -95,8 +102,7 @@ def test_rows_are_exact_though_workers_die_and_the_table_is_migrated(
 ) -> None:
     team = Team(Project.make(tmp_path / "checkout"), odd_env)
     team.change("first")
-    team.manage("makemigrations", "estate", "--verbosity", "0")
-    team.manage("migrate", "--verbosity", "0")
+    team.manage("shell", "--no-imports", "-c", MAKE)
     team.project.commit()
     node = starter.node(team.env)
     node.ready()
@@ -150,8 +156,7 @@ def test_rows_reach_another_database_though_leaders_die(
     }
     (tmp_path / "marks").mkdir()
     team.change("first", more="    upsert = Upsert(on='url')\n")
-    team.manage("makemigrations", "estate", "--verbosity", "0")
-    team.manage("migrate", "--verbosity", "0")
+    team.manage("shell", "--no-imports", "-c", MAKE)
     team.project.commit()
     command = [sys.executable, str(CHECKOUT / "manage.py"), "runcrawler"]
     done = subprocess.run(command, env=team.env, capture_output=True, text=True, timeout=60)
