@@ -9,7 +9,7 @@ import django.core.validators
 import django.db.models.deletion
 import django.db.models.functions.datetime
 from django.conf import settings
-from django.db import migrations, models, router
+from django.db import migrations, models
 
 
 class CreateModels(migrations.SeparateDatabaseAndState):
@@ -36,23 +36,9 @@ class CreateModels(migrations.SeparateDatabaseAndState):
             model.database_backwards(app_label, schema_editor, from_state, to_state)
 
 
-class MakeInstallation(migrations.RunPython):
-    """Makes the row of this installation, with the models that are rendered already: RunPython
-    would render all of them again, which takes as long as to make their tables."""
-
-    def __init__(self) -> None:
-        super().__init__(self._make, self.noop)
-
-    def database_forwards(
-        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
-    ) -> None:
-        if router.allow_migrate(schema_editor.connection.alias, app_label):
-            self.code(to_state.apps, schema_editor)
-
-    @staticmethod
-    def _make(apps: Any, schema_editor: Any) -> None:
-        installations = apps.get_model("crawlservice", "Installation").objects
-        installations.using(schema_editor.connection.alias).create()
+def make_installation(apps: Any, schema_editor: Any) -> None:
+    installations = apps.get_model("crawlservice", "Installation").objects
+    installations.using(schema_editor.connection.alias).create()
 
 
 class Migration(migrations.Migration):
@@ -1410,5 +1396,5 @@ class Migration(migrations.Migration):
                 },
             ),
         ]),
-        MakeInstallation(),
+        migrations.RunPython(make_installation, migrations.RunPython.noop),
     ]

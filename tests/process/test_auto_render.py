@@ -21,6 +21,7 @@ from tests.process.conftest import Answer, Look, SmallSite, Submit
 
 pytestmark = pytest.mark.process
 
+EACH = STREAK + 2  # pages of each kind
 WHOLE = "<h1>{name}</h1><b>7</b><a class=more href=/more{path}>more</a>"
 BY_SCRIPT = '<div id=app></div><script>app.outerHTML = "{whole}"</script>'
 HALF = "<h1>{name}</h1><p id=price></p><script>price.outerHTML = '<b>8</b>'</script>"
@@ -89,31 +90,31 @@ def test_only_what_needs_it_is_rendered_and_all_nodes_know(
 ) -> None:
     """Kills between the two fetches lose nothing, and double nothing."""
     kinds = ("static", "script", "half")
-    shop.pages = [f"/{kind}/{n}" for kind in kinds for n in range(14)]
+    shop.pages = [f"/{kind}/{n}" for kind in kinds for n in range(EACH)]
     one = start_manage("runcrawler", "--node", "one", "--workers", 2)
     pk = submit("chosen", url=shop.url)
     task = look.wait(pk)
-    more = [f"/more/{kind}/{n}" for kind in ("static", "script") for n in range(14)]
-    assert (task.state, task.nf, task.ne) == ("finished", 2 + 42 + 28, 0)
+    more = [f"/more/{kind}/{n}" for kind in ("static", "script") for n in range(EACH)]
+    assert (task.state, task.nf, task.ne) == ("finished", 2 + 5 * EACH, 0)
     assert paths_of(look, pk) == sorted(shop.pages + more)
     assert {item["price"] for item in look.items(pk)} == {"7", "8", "9"}
-    assert parsed(pk) == 42 + 28  # and not once more for each that was rendered
-    assert len(look.pages(pk)) == 2 + 42 + 28
-    by = {kind: sum(shop.rendered[f"/{kind}/{n}"] for n in range(14)) for kind in kinds}
-    assert by == {"static": 0, "script": 14, "half": 14}
+    assert parsed(pk) == 5 * EACH  # and not once more for each that was rendered
+    assert len(look.pages(pk)) == 2 + 5 * EACH
+    by = {kind: sum(shop.rendered[f"/{kind}/{n}"] for n in range(EACH)) for kind in kinds}
+    assert by == {"static": 0, "script": EACH, "half": EACH}
     assert sum(count for path, count in shop.rendered.items() if path.startswith("/more")) == 0
     assert max(shop.rendered.values()) == max(shop.plain.values()) == 1
     form = URLTemplate("parse", f"{shop.url.split('/')[2]}/script/*")
     known = look.frontier.renders.of("chosen")[form]
     assert known.static == 0
-    assert known.browser == 14
+    assert known.browser == EACH
     assert known.streak >= STREAK
 
     # Each page has a template of its own, so that each is fetched twice.
-    shop.pages = [f"/half/{chr(97 + n // 26)}{chr(97 + n % 26)}/x" for n in range(30)]
+    shop.pages = [f"/half/{chr(97 + n // 26)}{chr(97 + n % 26)}/x" for n in range(16)]
     shop.latency = 0.1
     pk, between = submit("chosen", url=shop.url), 0
-    for ended in (5, 12):
+    for ended in (3, 7):
         look.wait(pk, lambda task, n=ended: look.counts(pk).nf > n)  # type: ignore[misc]
         master = psutil.Process(one.process.pid)
         victims = [one for one in master.children() if any("worker" in w for w in one.cmdline())]
@@ -121,16 +122,16 @@ def test_only_what_needs_it_is_rendered_and_all_nodes_know(
         between += len(({*shop.plain} - {*shop.rendered}) & {*shop.pages})
         for victim in victims:
             victim.kill()
-    look.wait(pk, lambda task: look.counts(pk).nf > 18)
+    look.wait(pk, lambda task: look.counts(pk).nf > 11)
     one.stop(signal.SIGKILL)
     start_manage("runcrawler", "--node", "two", "--workers", 2)
     task = look.wait(pk)
     assert between > 0
-    assert (task.state, task.nf, task.ne) == ("finished", 32, 0)
+    assert (task.state, task.nf, task.ne) == ("finished", 18, 0)
     assert paths_of(look, pk) == sorted(shop.pages)
     assert {item["price"] for item in look.items(pk)} == {"8"}
-    assert parsed(pk) == 30
-    assert len(look.pages(pk)) == 32
+    assert parsed(pk) == 16
+    assert len(look.pages(pk)) == 18
 
     # The other node knows from its first page on which pages need the browser.
     plain = Counter(shop.plain)

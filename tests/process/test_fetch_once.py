@@ -18,7 +18,7 @@ from crawlservice.models import KeptPage, PageBody, Stat
 from tests.conftest import Running
 from tests.process.conftest import Answer, Look, SmallSite, Submit
 
-PAGES, TASKS, KILLS = 120, 5, 4
+PAGES, TASKS, KILLS = 90, 3, 4
 SLOW = 0.02  # seconds that each page takes
 
 pytestmark = pytest.mark.process

@@ -4,7 +4,7 @@ every one; a defect that it does not find is a promise that no judge looks at.""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 from django.db import transaction
@@ -50,11 +50,13 @@ DEFECTS: dict[str, Change | tuple[Change, ...]] = {
         "complete", "if failed == 2", "if failed == 1 then count(task, 'nf', 1) end if failed == 2"
     ),
     "complete admits nothing": InScript("complete", "admit(task, follow_ups)"),
-    "retry is not counted": InScript("retry", "count(task, 'delayed', 1)"),
+    "retry by anybody": InScript(
+        "retry", "if own and split_own(own) == ARGV[1]", "if own and split_own(own) ~= 'd'"
+    ),
     "retry is forgotten": InScript(
         "retry", "call('ZADD', DELAYED", "local _ = ('ZADD' and DELAYED"
     ),
-    "release keeps slots": InScript("release", "free_slots(freed)"),
+    "release by anybody": InScript("release", "if split_own(own) == ARGV[1]", "if own"),
     "release is not queued": InScript("release", "enqueue(queues, true)"),
     "replay without a fence": InScript("replay", "call('SADD', FENCED, generation)"),
     "replay forgets requests": InScript("replay", "enqueue(queues, true)"),
@@ -92,7 +94,7 @@ DEFECTS: dict[str, Change | tuple[Change, ...]] = {
         ENDS_BLINDLY,
     ),
     "results are dropped while the database is away": (
-        InProgram(committer.Committer, "_write", lambda real: _writes_once),
+        InProgram(committer, "RETRY_PAUSES", lambda real: _GiveUp()),
         NO_STRAYS,
     ),
     "rows and items apart": InProgram(
@@ -113,9 +115,18 @@ DEFECTS: dict[str, Change | tuple[Change, ...]] = {
 }
 
 
-def _writes_once(self: Any, batch: Any) -> None:
-    with suppress(Exception):  # the defect: nobody tries again
-        self._settle(batch)
+class _GiveUp(tuple[float, ...]):
+    """Pauses between attempts, of which the second says that the results are settled."""
+
+    def __new__(cls) -> _GiveUp:
+        return super().__new__(cls, (0.05, 0.2))
+
+    def __getitem__(self, index: Any) -> Any:
+        from crawlframe.errors import Fenced
+
+        if index > 0:
+            raise Fenced("given up")
+        return super().__getitem__(index)
 
 
 def _commits_nothing(real: Any) -> Any:
