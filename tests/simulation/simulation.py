@@ -237,7 +237,9 @@ class Simulation:
         struck = None
         for armed in self._armed:
             machine = self.cluster.nodes[int(armed.fault.target.partition(" ")[0])].machine
-            if process.machine is machine:
+            fails = armed.fault.target.endswith("fail at")
+            # Not where the product expects no error.
+            if process.machine is machine and not (fails and error is OSError):
                 armed.left -= 1 / self._passed[point]
                 struck = struck or (armed if armed.left < 0 else None)
         if struck is None:
@@ -249,7 +251,7 @@ class Simulation:
             SYSTEM.scheduler.kill(process)
         elif action == "pause at":
             SYSTEM.scheduler.wait(self.cluster.scheduler.random.choice((0.5, 6.0, 20.0)))
-        elif error is not OSError:  # where the product expects one
+        else:
             raise error(f"simulated failure at {point}")
 
     def _on_disk(self, point: str) -> None:
