@@ -22,6 +22,7 @@ OUR_FRAMES = (
     importlib.__file__,
     source.__file__,
     str(Path(__file__).with_name("registry.py")),
+    str(Path(__file__).with_name("trace.py")),
 )
 
 

@@ -10,7 +10,7 @@ import importlib.util
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from importlib.machinery import SourceFileLoader
 from os import PathLike
@@ -72,6 +72,7 @@ class Registry:
         self._found: dict[str, list[tuple[type[Spider], SpiderInfo]]] = defaultdict(list)
         self._declared: dict[str, list[Path]] = defaultdict(list)  # module -> files of its spiders
         self._before: set[Path] = set()  # files that were loaded for something else
+        self._ran_into = False  # an import has failed while it ran
         self._package: Path | str = ""
         self._modules: dict[str, Path] = {}  # of the package
         self._data = ""  # digest of the files that are no modules
@@ -171,30 +172,34 @@ class Registry:
         if isinstance(self._package, Path) and self._package.resolve() != self.directory:
             raise NotRenewable("the spiders are in another directory")
         modules = dict(_modules(self.directory.name, self.directory))
-        stale = self._stale(trace, modules.keys())
+        stale = self._stale(trace, modules)
         if far := sorted(stale & trace.effects.keys()):
             raise NotRenewable(f"the import of {far[0]} changes {trace.effects[far[0]]}")
         kept = self._modules.keys() - stale
         self._drop(stale, kept)
         self._modules = modules
-        self._finder.refused = {}
+        self._finder.refused, self._ran_into = {}, False
         self._take_all([name for name in modules if name not in kept], sources)
+        if self._ran_into:
+            raise NotRenewable("an import failed, maybe because of what is there from before")
         if far := sorted(stale & trace.effects.keys()):
             raise NotRenewable(f"the import of {far[0]} changes {trace.effects[far[0]]}")
 
-    def _stale(self, trace: Trace, now: Set[str]) -> set[str]:
+    def _stale(self, trace: Trace, now: Mapping[str, Path]) -> set[str]:
         """The modules to be imported again, also those that are gone. Raises NotRenewable."""
         if self._data_on_disk() != self._data:
             raise NotRenewable("a file that is no module has changed")
         found = {*self.broken}
-        for path in self._finder.changed():
-            if (name := self._finder.names.get(path)) is None:
-                raise NotRenewable(f"{path} is no module in Python")
-            found.add(name)
-        if moved := now ^ self._modules.keys():
+        changed = {*self._finder.changed()}
+        if others := changed - {*self._finder.names.values()}:
+            raise NotRenewable(f"{min(others)} is no module in Python")
+        found |= {name for name, path in self._finder.names.items() if path in changed}
+        if came := trace.came(now):
+            raise NotRenewable(f"{came} was missing, and exists now")
+        if moved := {name for name, _ in now.items() ^ self._modules.items()}:
             found |= moved | trace.searching
         stale = trace.dependents(found)
-        if 2 * len(stale & now) > len(now):
+        if 2 * len(stale & now.keys()) > len(now):
             raise NotRenewable("most modules have changed, or depend on a change")
         return stale
 
@@ -281,6 +286,7 @@ class Registry:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a module may raise anything, sys.exit() included
+            self._ran_into |= not isinstance(error, SyntaxError)
             text = self._describe(error, path)
             self.refuse(name, text)
             if isinstance(error, LoadTimeout):

@@ -53,7 +53,7 @@ class SourceFinder(MetaPathFinder):
         self.trees: set[str] = set()  # directories of the authors' own code, wherever they are
         self.loaded: dict[Path, bytes] = {}  # file -> digest of the compiled or linked content
         self.refused: dict[str, str] = {}  # module -> why it must not be imported
-        self.names: dict[Path, str] = {}  # file of a loaded module -> its name
+        self.names: dict[str, Path] = {}  # loaded module -> its file
         self.trace: Trace | None = None  # notes the imports of the modules that are loaded
         self.sealed = False  # all is loaded; later imports may be of another version
         self.bytecode: Bytecode | None = None
@@ -145,8 +145,9 @@ class SourceFinder(MetaPathFinder):
 
     def forget(self, names: Collection[str]) -> None:
         """The modules of these names are no longer loaded."""
-        for file in [file for file, name in self.names.items() if name in names]:
-            del self.names[file], self.loaded[file]
+        for name in names:
+            if (file := self.names.pop(name, None)) is not None:
+                self.loaded.pop(file, None)
 
 
 class _Loader(SourceFileLoader):
@@ -155,7 +156,7 @@ class _Loader(SourceFileLoader):
         self._finder = finder
 
     def get_code(self, fullname: str) -> CodeType:
-        self._finder.names[Path(self.path)] = fullname
+        self._finder.names[fullname] = Path(self.path)
         code = self._finder.compiled(self.get_data(os.fspath(self.path)), self)
         if self._finder.trace is not None:
             self._finder.trace.note_code(fullname, code)

@@ -7,27 +7,27 @@ import builtins
 import gc
 import importlib
 import importlib.util
-import logging
-import os
-import socket
 import sys
 import typing
-import warnings
 import weakref
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-# Names in the code of a module that looks for modules or other files.
-SEARCHES = frozenset(
-    ("iter_modules", "walk_packages", "listdir", "scandir", "iterdir", "glob", "iglob", "rglob")
-)
-_LENGTHS: tuple[tuple[type, Callable[[Any], int]], ...] = tuple(
-    (kind, kind.__len__)  # that of a subclass may run authors' code
-    for kind in (dict, list, set, deque, bytearray)
-)
+from crawlframe.code.effects import State, closes, surroundings
+
+TOGETHER = 16  # modules after whose import the states of others are compared
+# Names in the code of a module that looks for modules or other files, ...
+SEARCHES = {
+    *("iter_modules", "walk_packages", "walk_modules", "find_modules", "find_spec", "resolve_name"),
+    *("listdir", "scandir", "iterdir", "walk", "glob", "iglob", "rglob"),
+    *("exists", "isfile", "isdir", "is_file", "is_dir"),
+}
+# ... and of one that may depend on any other.
+UNTRACED = {
+    *("exec", "run_path", "run_module", "exec_module", "load_module", "reload", "__subclasses__"),
+}
 
 
 class Trace:
@@ -36,32 +36,37 @@ class Trace:
     def __init__(self) -> None:
         self.effects: dict[str, str] = {}
         self.searching: set[str] = set()  # modules whose code looks for modules or other files
+        self._untraced: set[str] = set()
         self._needs: dict[str, set[str]] = {}  # module -> names that its import asked for
-        self._containers: dict[str, list[tuple[Any, Callable[[Any], int]]]] = {}
-        self._sizes: dict[str, list[int]] = {}
-        self._owners: dict[int, str] = {}  # id of a container -> the first module that had it
+        self._words: dict[str, set[str]] = {}  # module -> names and strings in its code
+        self._absent: set[str] = set()  # modules that were asked for, and do not exist
+        self._states: dict[str, State] = {}
+        self._owners: dict[int, str] = {}
+        self._pending: list[str] = []  # modules whose effects are not known yet
 
     def run(self, name: str, code: Callable[[], None], module: ModuleType) -> None:
         """Runs the code of a module that is imported. Raises its errors."""
         self._needs[name] = set()
-        surroundings = _surroundings()
+        before = surroundings()
         try:
             code()
         finally:
-            self._measure(name, module)
-            if _surroundings() != surroundings:
+            self._states[name] = State(module, self._owners)
+            if surroundings() != before:
                 self.effects[name] = "the state of the process"
-            if any("__del__" in vars(kind) for kind in _classes(vars(module), name)):
-                self.effects[name] = "something at its end"
-            for other in self._needed_by(name):
-                if (sizes := self._size(other)) != self._sizes[other]:
-                    self._sizes[other] = sizes
-                    self.effects[name] = other
+            if closes(module):
+                self.effects[name] = "something when it is freed"
+            self._pending.append(name)
+            if len(self._pending) >= TOGETHER:
+                self._find_effects()
 
     def note_code(self, name: str, code: CodeType) -> None:
-        """Notes whether the code of a module looks for modules or other files."""
-        if _names_in(code) & SEARCHES:
+        """Takes the code of a module before it runs."""
+        words = self._words[name] = _words_in(code)
+        if words & SEARCHES:
             self.searching.add(name)
+        if words & UNTRACED:
+            self._untraced.add(name)
 
     @contextmanager
     def importing(self) -> Iterator[None]:
@@ -76,17 +81,20 @@ class Trace:
             level: int = 0,
         ) -> ModuleType:
             needs = self._needs.get(globals.get("__name__", "")) if globals else None
-            if needs is not None:
-                base = _absolute(name, globals or {}, level)
-                needs.add(base)
-                needs.update(f"{base}.{part}" for part in fromlist or ())
-            return real_import(name, globals, locals, fromlist or (), level)
+            if needs is None:
+                return real_import(name, globals, locals, fromlist or (), level)
+            base = _absolute(name, globals or {}, level)
+            needs.add(base)
+            needs.update(f"{base}.{part}" for part in fromlist or ())
+            with self._noting_absence():
+                return real_import(name, globals, locals, fromlist or (), level)
 
         def traced_module(name: str, package: str | None = None) -> ModuleType:
             needs = self._needs.get(sys._getframe(1).f_globals.get("__name__", ""))
             if needs is not None:
                 needs.add(importlib.util.resolve_name(name, package) if package else name)
-            return real_import_module(name, package)
+            with self._noting_absence():
+                return real_import_module(name, package)
 
         builtins.__import__, importlib.import_module = traced, traced_module
         try:
@@ -96,51 +104,89 @@ class Trace:
                 builtins.__import__ = real_import
             if importlib.import_module is traced_module:
                 importlib.import_module = real_import_module
+            self._find_effects()
+
+    @contextmanager
+    def _noting_absence(self) -> Iterator[None]:
+        try:
+            yield
+        except ModuleNotFoundError as error:
+            if error.name:
+                self._absent.add(error.name)
+            raise
+
+    def came(self, known: Collection[str]) -> str:
+        """A module that was asked for in vain, and exists now; "" if there is none but ``known``
+        ones."""
+        importlib.invalidate_caches()
+        for name in self._absent.difference(known):
+            above = name.rpartition(".")[0]
+            with suppress(ImportError, ValueError, AttributeError):
+                if (not above or above in sys.modules) and importlib.util.find_spec(name):
+                    return name
+        return ""
 
     def dependents(self, names: Collection[str]) -> set[str]:
-        """These modules, and all whose import asked for one of them, directly or indirectly; of a
+        """These modules, and all that may depend on one of them, directly or indirectly; of a
         package, also all modules in it."""
-        found = set(names)
+        found = {*names}
+        if found:
+            found |= self._untraced
         growing = True
         while growing:
+            ends = {name.rpartition(".")[2] for name in found}
             more = {
                 name
                 for name, needs in self._needs.items()
-                if name not in found and (not found.isdisjoint(needs) or found & {*_above(name)})
+                if name not in found
+                and (
+                    not found.isdisjoint(needs)
+                    or not found.isdisjoint(_above(name))
+                    or self._names_one(name, found, ends)
+                )
             }
             found |= more
             growing = bool(more)
         return found
 
+    def _names_one(self, name: str, found: set[str], ends: set[str]) -> bool:
+        """Whether a module names one of these without importing it: as an attribute of a package
+        that it imports, or in a string."""
+        words = self._words.get(name, set())
+        if not found.isdisjoint(words):
+            return True
+        packages = {*self._needs[name]}
+        return any(f"{package}.{end}" in found for end in ends & words for package in packages)
+
     def forget(self, names: Collection[str]) -> None:
         """The modules of these names are no longer there."""
         for name in names:
-            for table in (self._needs, self._containers, self._sizes, self.effects):
+            for table in (self._needs, self._words, self._states, self.effects):
                 table.pop(name, None)
             self.searching.discard(name)
+            self._untraced.discard(name)
         gone = {*names}
         self._owners = {one: name for one, name in self._owners.items() if name not in gone}
+
+    def _find_effects(self) -> None:
+        """Finds out which modules the import of the pending ones has changed. Each that needs a
+        changed one may have changed it."""
+        needed = {name: self._needed_by(name) for name in self._pending}
+        for other in set().union(*needed.values()):
+            if self._states[other].has_changed():
+                for name, others in needed.items():
+                    if other in others:
+                        self.effects[name] = other
+        self._pending.clear()
 
     def _needed_by(self, name: str) -> set[str]:
         found: set[str] = set()
         waiting = [name]
         while waiting:
-            for needed in self._needs.get(waiting.pop(), ()):
-                if needed in self._sizes and needed not in found and needed != name:
-                    found.add(needed)
-                    waiting.append(needed)
-        return found
-
-    def _measure(self, name: str, module: ModuleType) -> None:
-        self._containers[name] = [
-            (container, length)
-            for container, length in _containers(vars(module), self._needs)
-            if self._owners.setdefault(id(container), name) == name
-        ]
-        self._sizes[name] = self._size(name)
-
-    def _size(self, name: str) -> list[int]:
-        return [length(container) for container, length in self._containers[name]]
+            more = {one for one in self._needs.get(waiting.pop(), ()) if one in self._states}
+            waiting += more - found
+            found |= more
+        return found - {name}
 
 
 def drop(names: Iterable[str]) -> list[str]:
@@ -148,24 +194,22 @@ def drop(names: Iterable[str]) -> list[str]:
     a registry, a cache or another module; garbage that was frozen counts."""
     witnesses: list[tuple[str, weakref.ref[Any]]] = []
     for name in names:
-        module = sys.modules.pop(name, None)
+        module: Any = sys.modules.pop(name, None)
         if module is None:
             continue
         above, _, last = name.rpartition(".")
         if vars(sys.modules.get(above, module)).get(last) is module:
             delattr(sys.modules[above], last)
         own = [value for value in vars(module).values() if _is_of(value, name)]
-        witnesses += ((name, weakref.ref(one)) for one in (module, *own))
-        del module, own
+        spec = (
+            [module.__spec__] if module.__spec__ else []
+        )  # a function refers to it, not to module
+        witnesses += ((name, weakref.ref(one)) for one in (module, *spec, *own))
+        del module, spec, own
     for clear in getattr(typing, "_cleanups", ()):  # its caches hold classes
         clear()
     gc.collect()
     return sorted({name for name, witness in witnesses if witness() is not None})
-
-
-def _classes(namespace: Mapping[str, Any], name: str) -> list[type]:
-    values = [*namespace.values()]
-    return [one for one in values if issubclass(type(one), type) and _is_of(one, name)]
 
 
 def _is_of(value: object, name: str) -> bool:
@@ -175,35 +219,14 @@ def _is_of(value: object, name: str) -> bool:
     return isinstance(value, FunctionType) and value.__module__ == name
 
 
-def _containers(
-    namespace: Mapping[str, Any], modules: Collection[str]
-) -> Iterator[tuple[Any, Callable[[Any], int]]]:
-    """The containers in a module, in its classes and in instances of the authors' classes."""
-    name = namespace.get("__name__")
-    for value in [*namespace.values()]:
-        if length := _length_of(value):
-            yield value, length
-            continue
-        inside: Mapping[str, Any] = {}
-        if issubclass(type(value), type):
-            inside = vars(value) if _is_of(value, str(name)) else {}
-        elif type(value).__module__ in modules:
-            inside = getattr(value, "__dict__", {})
-        for part in [*inside.values()]:
-            if length := _length_of(part):
-                yield part, length
-
-
-def _length_of(value: object) -> Callable[[Any], int] | None:
-    kind = type(value)
-    return next((length for base, length in _LENGTHS if issubclass(kind, base)), None)
-
-
-def _names_in(code: CodeType) -> set[str]:
+def _words_in(code: CodeType) -> set[str]:
+    """The names in a code and in the functions in it, and the strings that may name a module."""
     found = {*code.co_names}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            found |= _names_in(constant)
+            found |= _words_in(constant)
+        elif isinstance(constant, str) and "." in constant and " " not in constant:
+            found |= {constant, constant.rpartition(".")[0]}
     return found
 
 
@@ -218,26 +241,3 @@ def _absolute(name: str, namespace: Mapping[str, Any], level: int) -> str:
 def _above(name: str) -> Iterator[str]:
     while name := name.rpartition(".")[0]:
         yield name
-
-
-def _surroundings() -> tuple[Any, ...]:
-    """State of the process that modules often change: settings, and what has to be closed."""
-    root = logging.getLogger()
-    return (
-        os.environ.copy(),
-        tuple(sys.path),
-        len(sys.meta_path),
-        sys.getrecursionlimit(),
-        socket.getdefaulttimeout(),
-        len(warnings.filters),
-        (root.level, len(root.handlers)),
-        len(getattr(weakref.finalize, "_registry", ())),
-        _open_files(),
-    )
-
-
-def _open_files() -> int:
-    try:
-        return len(os.listdir("/proc/self/fd"))  # noqa: PTH208  # less work than a Path
-    except OSError:
-        return 0

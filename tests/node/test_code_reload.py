@@ -92,7 +92,7 @@ class NoForks(WorkerPool):
     def renew_template(self, template: Template) -> Template | None:
         if self.forks:
             self.start_template({}, cold=False, tolerant=False)
-            self.templates[-1].base = template
+            self.templates[-1].base, self.templates[-1].renewed = template, True
             return self.templates[-1]
         return None
 
@@ -639,6 +639,19 @@ def test_a_renewal_that_dies_is_followed_by_a_load(renewable: Node) -> None:
     assert renewable.trial.base is None
     renewable.says(RENEWABLE)
     assert renewable.change().base is not None
+    renewable.says(ImportingModule("shop"))
+    renewable.dies(-signal.SIGSEGV)
+    assert renewable.state == "checking"  # the module may not be to blame
+    assert renewable.tick(RETRY_PAUSE) == 1
+    assert renewable.trial.base is None
+    renewable.says(loaded("3"))
+    assert renewable.live == "3"
+
+
+def test_a_renewal_that_dies_ahead_is_followed_by_a_load(renewable: Node) -> None:
+    renewable.code_reload.preload(renewable.now)
+    renewable.dies(KILLED)
+    assert renewable.change().base is None
 
 
 def test_workers_are_prepared_only_for_what_will_be_accepted(renewable: Node) -> None:

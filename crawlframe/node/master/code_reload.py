@@ -326,6 +326,10 @@ class CodeReload:
             self._check.end()
         if trial.ahead:
             self._trial = None
+            self._whole = trial.renewed
+            return
+        if trial.renewed:  # maybe because of what is there from before
+            self._again(trial, now)
             return
         killed = code == -signal.SIGKILL and trial.child.staying
         self._kills += 1

@@ -203,6 +203,8 @@ class Master:
 
     def _on_ready(self, worker: Child, credits: int, now: float) -> None:
         worker.credits = credits
+        if worker.early:
+            return
         self._claims.hurry(retake=True)
         self._stall_monitor.send_slow(worker)
         self._code_reload.worker_ready(worker, now)

@@ -75,6 +75,7 @@ class Template:
     version: str = ""  # the version that it is loading
     loading: str = ""  # the module that it is importing
     loaded: CodeLoaded | None = None
+    renewed: bool = False  # forked from another template, with the modules of that
     prepared: bool = False  # workers were forked before the version is live
 
     @classmethod
@@ -128,7 +129,8 @@ class Template:
         """A template that brings the modules of this one up to date. Raises OSError as ``fork``."""
         ours, theirs = _orders()
         try:
-            return Template(Child("template", *self._order(TEMPLATE, 0, theirs.fileno())), ours)
+            child = Child("template", *self._order(TEMPLATE, 0, theirs.fileno()))
+            return Template(child, ours, renewed=True)
         except OSError:
             ours.close()
             raise
@@ -141,10 +143,15 @@ class Template:
         ours, theirs = child_line()
         try:
             order = ORDER.pack(place, generation)
-            socket.send_fds(self.orders, [order], [theirs.fileno(), *files])
-            answer = self.orders.recv(ANSWER.size)
-            if len(answer) < ANSWER.size:
-                raise ConnectionError("it is gone")
+            try:
+                socket.send_fds(self.orders, [order], [theirs.fileno(), *files])
+                answer = self.orders.recv(ANSWER.size)
+                if len(answer) < ANSWER.size:
+                    raise ConnectionError("it is gone")
+            except OSError:  # a late answer would be taken for that to the next order
+                if self.child.staying:
+                    self.child.kill()
+                raise
             (pid,) = ANSWER.unpack(answer)
             if pid == 0:
                 raise OSError("it cannot fork")

@@ -212,7 +212,8 @@ class WorkerPool:
             return False
         except OSError as error:
             log.error("the template %d forks no worker: %s", template.child.pid, error)
-            template.child.kill()
+            if template.child.staying:
+                template.child.kill()
             self.failed_boot()
             return False
 
@@ -335,7 +336,7 @@ class WorkerPool:
             how = "its channel is closed" if code is None else describe_exit(code)
             log.warning("%s %d died (%s)", child.role, child.pid, how)
             self._health.note_death(time.monotonic(), child.role)
-        if not child.ready and child.staying:
+        if not child.ready and child.staying and not child.early:
             self.failed_boot()
 
 
