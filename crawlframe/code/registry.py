@@ -72,6 +72,7 @@ class Registry:
         self._found: dict[str, list[tuple[type[Spider], SpiderInfo]]] = defaultdict(list)
         self._declared: dict[str, list[Path]] = defaultdict(list)  # module -> files of its spiders
         self._before: set[Path] = set()  # files that were loaded for something else
+        self._failed: dict[str, str] = {}  # what is broken apart from names used twice
         self._ran_into = False  # an import has failed while it ran
         self._package: Path | str = ""
         self._modules: dict[str, Path] = {}  # of the package
@@ -144,6 +145,7 @@ class Registry:
                 for kind in source.find(self):
                     self._take(kind, _file(kind))
                 self._declared[""] += source.files()
+        self._failed = {**self.broken}
         self._settle()
         outside = {path for paths in self._declared.values() for path in paths}
         outside |= self._finder.loaded.keys() - self._before
@@ -161,9 +163,9 @@ class Registry:
         limit: float | None = None,
         loading: Callable[[str], None] = lambda module: None,
     ) -> None:
-        """Imports again the modules that have changed since they were loaded, those that depend on
-        them, and those that did not load; the result is that of loading everything. Raises
-        NotRenewable if it might not be; this process is of no more use then.
+        """Imports again the modules that have changed since they were loaded, and those that depend
+        on them; the result is that of loading everything. Raises NotRenewable if it might not be;
+        this process is of no more use then.
 
         It must have been loaded with ``trace``, and its garbage collected by nobody since."""
         self._limit, self._loading, self._finder.sealed = limit, loading, False
@@ -189,7 +191,7 @@ class Registry:
         """The modules to be imported again, also those that are gone. Raises NotRenewable."""
         if self._data_on_disk() != self._data:
             raise NotRenewable("a file that is no module has changed")
-        found = {*self.broken}
+        found: set[str] = set()
         changed = {*self._finder.changed()}
         if others := changed - {*self._finder.names.values()}:
             raise NotRenewable(f"{min(others)} is no module in Python")
@@ -207,7 +209,9 @@ class Registry:
         if self._finder.trace is not None:
             self._finder.trace.forget(stale)
         self._finder.forget(stale)
-        self.spiders, self.infos, self.broken = {}, [], {}
+        self.spiders, self.infos = {}, []
+        # A module that failed fails again unless something that it needs has changed.
+        self.broken = {name: text for name, text in self._failed.items() if name in kept}
         for name, found in [*self._found.items()]:
             self._found[name] = [one for one in found if one[0].__module__ in kept]
             found.clear()
