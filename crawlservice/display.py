@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.models import Event, Page, Task
 from crawlservice.quality.wording import in_language
-from crawlservice.tasks.progress.outcomes import PHRASES
+from crawlservice.tasks.progress.phrases import PHRASES
 
 STATES = {
     Task.State.RUNNING: (_("running"), "primary"),

@@ -1,5 +1,5 @@
-"""Django's settings of a node: the service's, without the parts of the web. A node starts twice as
-fast with them, and its workers are smaller."""
+"""Django's settings of nodes and of most commands: the service's, without the parts of the web. A
+node starts twice as fast with them, and its workers are smaller."""
 
 from crawlservice.outside_settings import ENGINE_APPS
 from crawlservice.settings import *  # noqa: F403

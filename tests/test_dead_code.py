@@ -25,6 +25,7 @@ LOADED_BY_NAME = {
     "crawlservice.exports.targets.*": "the registry of targets",
     "crawlservice.formats.*": "Django",
     "crawlservice.management.commands.*": "Django",
+    "crawlservice.cli.task.*": "the command task",
     "crawlservice.migrations.*": "Django",
     "crawlservice.settings": "Django",
     "crawlservice.testing.*": "authors of alert conditions and export targets, in their tests",

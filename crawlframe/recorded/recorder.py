@@ -24,7 +24,8 @@ from crawlframe.request.request import Admission, Request
 from crawlframe.response.browser_response import RenderedResponse
 from crawlframe.response.response import Response
 from crawlframe.robots.rules import Rules
-from crawlframe.run.outcome import EXCLUDED, Outcome, Verdict
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.run.reasons import EXCLUDED
 from crawlframe.spider.settings import SpiderSettings
 from crawlframe.spider.spider import Spider, read_settings
 from crawlframe.testing.result import Result

@@ -23,6 +23,7 @@ from crawlframe.proxies.proxy import ChosenProxy, Proxy
 from crawlframe.request.record import Errand, Hop, hops_of, read_head
 from crawlframe.request.request import Admission
 from crawlframe.response.picture import Picture
+from crawlframe.run.reasons import CANCELLED, EXCLUDED
 
 if TYPE_CHECKING:
     from crawlframe.near.fingerprint import ComparedPage
@@ -31,14 +32,6 @@ if TYPE_CHECKING:
     from crawlframe.render.yielded import Attempt
     from crawlframe.response.response import Response
     from crawlframe.revisit.visit import Visit
-
-CANCELLED = "cancelled"  # the reason of a request that ended because its task was cancelled
-# Why a request waits or ends: its redirect leads to a page of another request.
-DUPLICATE = "duplicate"
-CHALLENGED = "challenge"  # why a request goes back that is to be sent again with credentials
-# Reasons of requests that politeness ended: without a fetch, or before the callback.
-EXCLUDED = frozenset({"robots", "usage"})
-NO_ERRORS = EXCLUDED | {CANCELLED}  # reasons of rows that are not counted as errors
 
 
 class Verdict(StrEnum):

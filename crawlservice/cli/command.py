@@ -15,16 +15,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import DatabaseError
-from redis import RedisError
 
 from crawlframe.base.program import command
-from crawlframe.errors import CrawlframeError, TablesMissing
-from crawlframe.frontier.client.wording import error_text
+from crawlframe.errors import CrawlframeError
 from crawlservice import environment
 from crawlservice.cli.exit_code import ExitCode
-from crawlservice.connections.checks import missing_right
 from crawlservice.connections.database import hint, prepare
-from crawlservice.tasks.progress.outcomes import Unsuccessful
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,19 +57,10 @@ class ServiceCommand(BaseCommand):
             told = super().execute(*args, **options)
             self._flush()
             return told
-        except TablesMissing as error:
-            _close_broken()
-            raise CommandError(str(error), returncode=error.exit_code) from None
         except CrawlframeError as error:
             _close_broken()
-            code = error.exit_code if isinstance(error, Unsuccessful) else ExitCode.ERROR
+            code = getattr(error, "exit_code", ExitCode.ERROR)
             raise CommandError(str(error), returncode=code) from None
-        except RedisError as error:
-            away = f"{error_text(error)}; try again when it is back"
-            raise CommandError(missing_right(error) or away) from None
-        except DatabaseError as error:
-            reason = " ".join(str(error).split())
-            raise CommandError(f"the database failed: {reason}{hint(reason)}") from None
         except BrokenPipeError:  # the reader, such as head, has seen enough
             _close_broken()
             return None
@@ -82,6 +69,10 @@ class ServiceCommand(BaseCommand):
             *_, (frame, _line) = walk_tb(error.__traceback__)
             if frame.f_globals["__name__"] in WRITERS:  # more than its buffer holds
                 raise _unwritable(error) from None
+            raise
+        except Exception as error:
+            if told := _in_words(error):
+                raise CommandError(told) from None
             raise
 
     def _flush(self) -> None:
@@ -124,7 +115,7 @@ class ServiceCommand(BaseCommand):
     def write_body(self, page: Response | ShownPage) -> None:
         """The bytes of a page; on a terminal its text, without control characters. Raises
         CommandError if a terminal cannot show it."""
-        from crawlservice.cli.terminal import plain  # with rich, which a node does without
+        from crawlservice.cli.listing import plain  # with rich, which a node does without
 
         out: Any = self.stdout._out
         if not hasattr(out, "buffer"):
@@ -177,6 +168,21 @@ class ServiceCommand(BaseCommand):
         from crawlservice.cli.console import console_on  # with rich, which a node does without
 
         return console_on(wrapper)
+
+
+def _in_words(error: Exception) -> str:
+    """Why a server did not do its part, without a stop; "" for an error of another kind."""
+    from redis import RedisError  # slow to import, and many commands ask no Redis
+
+    from crawlframe.frontier.client.wording import error_text
+    from crawlservice.connections.redis_checks import missing_right
+
+    if isinstance(error, RedisError):
+        return missing_right(error) or f"{error_text(error)}; try again when it is back"
+    if isinstance(error, DatabaseError):
+        reason = " ".join(str(error).split())
+        return f"the database failed: {reason}{hint(reason)}"
+    return ""
 
 
 def _unwritable(error: OSError) -> CommandError:

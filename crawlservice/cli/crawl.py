@@ -26,8 +26,8 @@ from crawlservice.accounts.journal import change, record
 from crawlservice.cli.local_node import LocalNode, NodeEnded
 from crawlservice.cli.named_spider import NamedSpiders
 from crawlservice.cli.prompt import PromptServer, wants_prompts
-from crawlservice.cli.report import report
 from crawlservice.cli.secret_input import ASKED, with_secrets
+from crawlservice.cli.task.report import report
 from crawlservice.cli.terminal import watch
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Task

@@ -12,9 +12,12 @@ from crawlframe.errors import CrawlframeError
 from crawlservice import project
 from crawlservice.cli.exit_code import ExitCode
 from crawlservice.cli.former import translated
+from crawlservice.cli.grammar import WORDS
 
 SERVICE, NODE = "crawlservice.settings", "crawlservice.node_settings"
 OUTSIDE = "crawlservice.outside_settings"
+# Words that need the apps of the web, as commands of Django and of other apps may.
+OF_WEB = ("check", "token", "up")
 # Commands that work outside of a project. Help on other commands needs their settings.
 ANYWHERE = ("", "help", "--help", "-h", "help startproject")
 
@@ -60,4 +63,4 @@ def _settings(words: list[str]) -> str:
     folder = str(project.directory())
     if folder not in sys.path:  # the entry point is elsewhere; the spiders are here
         sys.path.insert(0, folder)
-    return NODE if words[:1] == ["runcrawler"] else SERVICE
+    return NODE if {*words[:1]} & WORDS.keys() - {*OF_WEB} else SERVICE

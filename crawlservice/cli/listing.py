@@ -1,8 +1,9 @@
-"""Listing: rows that a command shows, as a table for people or as JSON for programs."""
+"""Listing: rows that a command shows, as a table for people or as JSON for programs; and texts of
+tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
@@ -13,12 +14,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from crawlservice.cli.terminal import plain
+from crawlservice.display import state_label
+from crawlservice.models import Task
 
 Row = TypeVar("Row")
 GAP = 2  # columns of the terminal between two columns of a table
 MIN_WIDE = 16  # columns of the terminal for text that is folded
 PLACES = 3  # of a number with a fraction
+STYLES = {"primary": "cyan", "good": "green", "warn": "yellow", "bad": "red", "muted": "dim"}
 
 
 @dataclass(frozen=True)
@@ -99,3 +102,24 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M}"
     return str(value)
+
+
+def plain(text: str) -> str:
+    """``text`` without control characters."""
+    return "".join(mark if mark.isprintable() or mark == "\n" else "\ufffd" for mark in text)
+
+
+def status(task: Task, more: str = "") -> Text:
+    """A task's state, or its outcome if it has ended, in the matching colour."""
+    word, tone = state_label(task.status)
+    return Text(f"{word}{more}", STYLES[tone])
+
+
+def facts_table(facts: Iterable[tuple[str, str]], title: str | None = None) -> Table:
+    """Two columns: names, and numbers or places."""
+    table = Table(show_header=False, box=None, pad_edge=False, title=title, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in facts:
+        table.add_row(name, plain(value))
+    return table

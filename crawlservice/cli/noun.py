@@ -8,6 +8,7 @@ from copy import copy
 from typing import Any, ClassVar
 
 from django.core.management.base import CommandParser
+from django.utils.module_loading import import_string
 
 from crawlframe.base.program import command
 from crawlservice.cli.command import ServiceCommand
@@ -17,10 +18,18 @@ from crawlservice.cli.grammar import VERBS, WORDS, near
 
 class Noun(ServiceCommand):
     """``verbs``: what makes the command of a verb, in the order of the grammar: its class, or a
-    ``partial`` of one that several verbs share. A verb says itself whether it needs a database."""
+    ``partial`` of one that several verbs share; as a dotted name, it is imported when it is typed.
+    A verb says itself whether it needs a database."""
 
-    verbs: ClassVar[Mapping[str, Callable[[], ServiceCommand]]]
+    verbs: ClassVar[Mapping[str, Callable[[], ServiceCommand] | str]]
     needs_database = False
+    _typed: str | None = None  # the verb that was typed: the parser knows the options of no other
+
+    def of_verb(self, verb: str) -> ServiceCommand:
+        """The command of a verb."""
+        make = self.verbs[verb]
+        made: ServiceCommand = (import_string(make) if isinstance(make, str) else make)()
+        return made
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         parser = super().create_parser(prog_name, subcommand, **kwargs)
@@ -28,7 +37,10 @@ class Noun(ServiceCommand):
         common = [one for one in parser._actions if one.option_strings and one.dest != "help"]
         adding = parser.add_subparsers(dest="verb", required=True, metavar="VERB", title="verbs")
         for name, line in VERBS[subcommand].items():
-            made = self.verbs[name]()
+            if self._typed not in (name, None):
+                adding.add_parser(name, help=line)
+                continue
+            made = self.of_verb(name)
             told = made.help or f"{line[0].upper()}{line[1:]}."
             verb = adding.add_parser(name, help=line, description=told)
             made.add_arguments(verb)
@@ -47,10 +59,11 @@ class Noun(ServiceCommand):
                 f"Its verbs: {', '.join(verbs)} ({command(f'{noun} --help')})"
             )
             raise SystemExit(ExitCode.USAGE)
+        self._typed = argv[2] if argv[2] in verbs else None
         super().run_from_argv(argv)
 
     def execute(self, *args: Any, **options: Any) -> str | None:
-        return self.verbs[options.pop("verb")]().execute(*args, **options)
+        return self.of_verb(options.pop("verb")).execute(*args, **options)
 
 
 def _add_common(parser: ArgumentParser, actions: list[Any]) -> None:

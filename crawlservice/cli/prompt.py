@@ -17,7 +17,7 @@ from crawlframe.code.package import find_package
 from crawlframe.code.registry import Registry
 from crawlframe.shell.prompt import completion
 from crawlframe.shell.shell import SOCKET
-from crawlservice.cli.terminal import plain
+from crawlservice.cli.listing import plain
 
 STOPS = ("crawlframe.shell", "breakpoint(")  # in the source of spiders that open a prompt
 DAY = 86_400  # seconds: a prompt has no hurry

@@ -1,4 +1,4 @@
-"""Output of commands: tables, and the live view of a task."""
+"""Terminal: the live view of a task, keys, and options that several commands have."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import termios
 import time
 import tty
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,9 +20,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from crawlservice.display import duration, state_label
+from crawlservice.cli.listing import status
+from crawlservice.display import duration
 from crawlservice.hosts.host_labels import wait_of
-from crawlservice.models import Task
 from crawlservice.tasks.progress.forecast import Forecast, forecast
 from crawlservice.tasks.progress.progress import Progress, RateMeter, read
 from crawlservice.tasks.results.export import FORMATS
@@ -31,7 +31,6 @@ from crawlservice.tasks.submit import get_task
 PLAIN_EVERY = 2.0  # seconds between two lines where no live view is possible
 LIVE_EVERY = 0.25
 ASKED = ". A secret given as - is asked for"
-STYLES = {"primary": "cyan", "good": "green", "warn": "yellow", "bad": "red", "muted": "dim"}
 
 
 def add_output(parser: ArgumentParser, *, required: bool = False) -> None:
@@ -71,17 +70,6 @@ def add_labels(parser: ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def plain(text: str) -> str:
-    """``text`` without control characters."""
-    return "".join(mark if mark.isprintable() or mark == "\n" else "\ufffd" for mark in text)
-
-
-def status(task: Task, more: str = "") -> Text:
-    """A task's state, or its outcome if it has ended, in the matching colour."""
-    word, tone = state_label(task.status)
-    return Text(f"{word}{more}", STYLES[tone])
-
-
 def bar(known: Forecast, width: int) -> ProgressBar:
     """A task's progress; while it is unknown, the bar only shows activity."""
     total = known.total and float(known.total)
@@ -99,16 +87,6 @@ def time_left(known: Forecast, rate: float) -> str:
     if seconds is None:
         return ""
     return f"{'about ' if known.is_estimate else ''}{duration(seconds)} left"
-
-
-def facts_table(facts: Iterable[tuple[str, str]], title: str | None = None) -> Table:
-    """Two columns: names, and numbers or places."""
-    table = Table(show_header=False, box=None, pad_edge=False, title=title, title_justify="left")
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    for name, value in facts:
-        table.add_row(name, plain(value))
-    return table
 
 
 class TaskProgressView:

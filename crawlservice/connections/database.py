@@ -1,4 +1,4 @@
-"""Brings the database's tables up to date, once, before a command uses them."""
+"""The database: its checks, and its tables brought up to date, once, before a command uses them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import fcntl
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import iter_modules
 
 from django.apps import apps
 from django.conf import settings
@@ -19,17 +22,15 @@ from django.db import (
     connection,
     connections,
 )
-from django.db.migrations.autodetector import MigrationAutodetector
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
-from django.db.migrations.state import ProjectState
 from django.db.models import Count, Max
 
+from crawlframe.base.mounts import network_filesystem
 from crawlframe.base.program import command
-from crawlframe.code.source import INSTALLED
 from crawlframe.errors import ConfigError, TablesMissing
-from crawlservice.connections.checks import check_database
 from crawlservice.connections.routing import ASIDE
 
 MENDS = {  # kind of database -> words of a failure -> the fix
@@ -51,6 +52,7 @@ MENDS = {  # kind of database -> words of a failure -> the fix
         ),
     },
 }
+OLDEST_SQLITE = (3, 35)  # the first with RETURNING
 MIGRATION_LOCK = 0x637261776C  # the PostgreSQL advisory lock of the process that migrates
 
 
@@ -72,6 +74,52 @@ def prepare() -> list[str]:
     except (DatabaseError, NotSupportedError, OSError) as error:
         raise ConfigError(_in_plain_words(error)) from None
     return warnings
+
+
+def check_database(connection: BaseDatabaseWrapper) -> list[str]:
+    """The warnings about the database. Raises ConfigError, and DatabaseError if it is away."""
+    if connection.vendor == "sqlite":
+        _check_sqlite(Path(connection.settings_dict["NAME"]))
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT current_setting('fsync'), current_setting('synchronous_commit'),"
+            " current_setting('server_encoding'), pg_is_in_recovery(),"
+            " current_setting('default_transaction_read_only')"
+        )
+        fsync, commit, encoding, replica, read_only = cursor.fetchone()
+    if replica or read_only == "on":
+        raise ConfigError(
+            "the database accepts no writes (a replica or read-only); let DATABASE_URL name the "
+            "primary"
+        )
+    if encoding != "UTF8":
+        raise ConfigError(
+            f"the database has the encoding {encoding}, which cannot hold every page; create it "
+            "with ENCODING 'UTF8'"
+        )
+    name = {"fsync": fsync, "synchronous_commit": commit}
+    return [
+        f"PostgreSQL runs with {setting} = off: a power cut may lose finished work for good; "
+        f"set {setting} = on"
+        for setting, value in name.items()
+        if value == "off"
+    ]
+
+
+def _check_sqlite(path: Path) -> None:
+    import sqlite3
+
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise ConfigError(
+            f"SQLite {sqlite3.sqlite_version} is too old; use a Python with 3.35 or newer, or "
+            "PostgreSQL through DATABASE_URL"
+        )
+    if filesystem := network_filesystem(path.parent):
+        raise ConfigError(
+            f"SQLite cannot work safely on the network file system ({filesystem}) of {path}; name "
+            "a local directory in CRAWLFRAME_VAR_DIR, or PostgreSQL in DATABASE_URL"
+        )
 
 
 def _make_file(path: Path) -> None:
@@ -108,29 +156,22 @@ def is_there() -> bool:
 
 
 def is_behind() -> bool:
+    """Whether it lacks a migration. Raises django.db.Error."""
+    # Most often it has all that there are. Their graph imports them, which takes longer than most
+    # commands.
+    if MigrationRecorder(connection).applied_migrations().keys() >= {*_migration_names()}:
+        return False
     executor = MigrationExecutor(connection)
     return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
 
 
-def check_models() -> None:
-    """Raises ConfigError if models of the team's apps have changes that no migration has: their
-    rows could not be stored."""
-    labels = {
-        app.label
-        for app in apps.get_app_configs()
-        if {app.name, f"{type(app).__module__}.{type(app).__name__}"} & {*settings.APPS}
-        and not any(name in Path(app.path).parts for name in INSTALLED)
-    }
-    if not labels:
-        return
-    loader = MigrationLoader(None)
-    changes = MigrationAutodetector(loader.project_state(), ProjectState.from_apps(apps))
-    lacking = " ".join(sorted(changes.changes(loader.graph, trim_to_apps=labels)))
-    if lacking:
-        raise ConfigError(
-            f"models of {lacking} have changes without a migration; run: "
-            f"{command('makemigrations')} {lacking}, then {command('migrate')}"
-        )
+def _migration_names() -> Iterator[tuple[str, str]]:
+    """The app and the name of each migration that is installed."""
+    for app in apps.get_app_configs():
+        folder, _ = MigrationLoader.migrations_module(app.label)
+        if folder is not None and find_spec(folder):
+            for module in iter_modules(import_module(folder).__path__):
+                yield app.label, module.name
 
 
 @contextmanager

@@ -1,20 +1,48 @@
-"""Other databases: the tables that the team's apps have there, brought up to date."""
+"""The team's apps: whether migrations have all changes of their models, and the tables that they
+have in other databases, brought up to date."""
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
+from django.apps import apps
 from django.conf import settings
 from django.core.management import call_command
 from django.db import DatabaseError, connection, connections
+from django.db.migrations.autodetector import MigrationAutodetector
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.state import ProjectState
 
 from crawlframe.base.program import command
-from crawlframe.errors import TablesMissing
+from crawlframe.code.source import INSTALLED
+from crawlframe.errors import ConfigError, TablesMissing
 from crawlservice.connections.database import migrations, one_migrates
 from crawlservice.connections.routing import routed_apps
 
 CHECK_EVERY = 30.0  # seconds between two checks of the migrations that others have
+
+
+def check_models() -> None:
+    """Raises ConfigError if models of the team's apps have changes that no migration has: their
+    rows could not be stored."""
+    labels = {
+        app.label
+        for app in apps.get_app_configs()
+        if {app.name, f"{type(app).__module__}.{type(app).__name__}"} & {*settings.APPS}
+        and not any(name in Path(app.path).parts for name in INSTALLED)
+    }
+    if not labels:
+        return
+    loader = MigrationLoader(None)
+    changes = MigrationAutodetector(loader.project_state(), ProjectState.from_apps(apps))
+    lacking = " ".join(sorted(changes.changes(loader.graph, trim_to_apps=labels)))
+    if lacking:
+        raise ConfigError(
+            f"models of {lacking} have changes without a migration; run: "
+            f"{command('makemigrations')} {lacking}, then {command('migrate')}"
+        )
 
 
 def prepare() -> list[str]:

@@ -21,7 +21,8 @@ from crawlframe.errors import BadRequest
 from crawlframe.proxies.place import host_in
 from crawlframe.request.record import read_head
 from crawlframe.request.request import Admission, unpack_admissions
-from crawlframe.run.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.run.reasons import CANCELLED
 from crawlservice.connections.contained import contained
 from crawlservice.ledger import starts
 from crawlservice.ledger.ending import end_event

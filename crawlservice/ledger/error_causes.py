@@ -13,8 +13,9 @@ from typing import NamedTuple
 from django.db import connection
 
 from crawlframe.items.encode import clean_text
-from crawlframe.run.outcome import NO_ERRORS, Outcome, Verdict
+from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.run.participant import Participant
+from crawlframe.run.reasons import NO_ERRORS
 from crawlservice.models import VERSION, ErrorGroup, Task
 from crawlservice.models.error import EXCEPTION, PLACE, REASON
 from crawlservice.tasks.results.error_groups import FRAME, own_frame

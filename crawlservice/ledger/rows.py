@@ -21,7 +21,8 @@ from crawlframe.items.models import label_of
 from crawlframe.request.record import without_hops
 from crawlframe.request.request import pack_admissions, unpack_admissions
 from crawlframe.run.ledger import Recorded
-from crawlframe.run.outcome import CANCELLED, EXCLUDED, Outcome, Verdict
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.run.reasons import CANCELLED, EXCLUDED
 from crawlservice.models import MODEL, VERSION, Item, Page
 from crawlservice.tasks.progress.stats import as_json
 

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from crawlframe.items.key_order import in_order
-from crawlframe.run.outcome import CANCELLED, EXCLUDED
+from crawlframe.run.reasons import CANCELLED, EXCLUDED
 from crawlservice.models.task import Task, task_key
 
 VERSION = 40  # characters of the label of a code version

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from crawlframe.run.outcome import CANCELLED, EXCLUDED
+from crawlframe.run.reasons import CANCELLED, EXCLUDED
 from crawlservice.models import Page, Sample, Task
 from crawlservice.monitoring.ttl_cache import ttl_cache
 from crawlservice.tasks.progress.progress import Progress

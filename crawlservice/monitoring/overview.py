@@ -12,7 +12,7 @@ from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.request.request import END_URL, ROOT_URL
-from crawlframe.run.outcome import NO_ERRORS
+from crawlframe.run.reasons import NO_ERRORS
 from crawlservice.models import Event, Page, Task
 from crawlservice.monitoring import nodes
 from crawlservice.monitoring.nodes import Node

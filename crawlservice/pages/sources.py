@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from crawlframe.errors import BadRequest, RecordElsewhere, RecordGone, StoreError
 from crawlframe.pages.reparse import PageNumbers, Reparse, SourcePage
 from crawlframe.request.record import read_head
-from crawlframe.run.outcome import NO_ERRORS
+from crawlframe.run.reasons import NO_ERRORS
 from crawlservice.models import KeptPage, Task
 from crawlservice.pages.bodies import batches, read_each
 

@@ -15,7 +15,7 @@ from django.db.models.functions import Cast, Length
 
 from crawlframe.base.expect import Expect, expectation
 from crawlframe.request.request import END_URL, ROOT_URL
-from crawlframe.run.outcome import NO_ERRORS
+from crawlframe.run.reasons import NO_ERRORS
 from crawlservice.models import Item, Page, Profile, Task
 from crawlservice.quality.run import RunStats, decode, encode
 from crawlservice.tasks.results.task_rows import of_task

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from crawlframe.base.expect import Expect
 from crawlframe.request.request import END_URL, ROOT_URL
-from crawlframe.run.outcome import NO_ERRORS
+from crawlframe.run.reasons import NO_ERRORS
 from crawlservice.models import Finding, Item, Page, Task
 from crawlservice.quality.norms import History, Totals, history_of
 from crawlservice.quality.reader import Bounds, expected_of

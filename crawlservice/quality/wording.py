@@ -12,7 +12,7 @@ from django.utils.translation import get_language, gettext_noop, ngettext, overr
 from django.utils.translation import gettext as _
 
 from crawlservice.models import Finding
-from crawlservice.tasks.progress.outcomes import PHRASES
+from crawlservice.tasks.progress.phrases import PHRASES
 
 QUALITY = "quality: "  # prefix of the reason of a task whose outcome comes from its findings
 WHOLE = ("items", "pages")  # monitors whose numbers are whole

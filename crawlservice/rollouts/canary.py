@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from crawlframe.run.outcome import NO_ERRORS
+from crawlframe.run.reasons import NO_ERRORS
 from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.models import Page
 from crawlservice.quality.reader import Bounds

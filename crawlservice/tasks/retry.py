@@ -12,7 +12,7 @@ from redis import RedisError
 from crawlframe.base.program import command
 from crawlframe.errors import CrawlframeError, FrontierError
 from crawlframe.request.request import Admission, end_rid, pack_admissions, unpack_admissions
-from crawlframe.run.outcome import CANCELLED, EXCLUDED
+from crawlframe.run.reasons import CANCELLED, EXCLUDED
 from crawlservice.connections import clock
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Finding, Item, Page, Profile, Task

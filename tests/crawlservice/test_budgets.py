@@ -20,7 +20,7 @@ from crawlframe.request.request import Admission, make_rid, root_admission
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.spider.spider import Spider, describe
 from crawlservice.api.tasks.tasks import serialized
-from crawlservice.cli.report import report
+from crawlservice.cli.task.report import report
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, Spent, Stat, Task, Trap

@@ -14,7 +14,8 @@ from redis import Redis, RedisCluster
 
 from crawlframe.base.mounts import network_filesystem
 from crawlframe.errors import ConfigError
-from crawlservice.connections.checks import check_database, check_info, check_redis
+from crawlservice.connections.database import check_database
+from crawlservice.connections.redis_checks import check_info, check_redis
 from tests.conftest import django_on
 from tests.servers import free_port
 

@@ -49,8 +49,8 @@ def verbs() -> Iterator[tuple[str, str, type[ServiceCommand]]]:
         command = load_command_class(get_commands()[noun], noun)
         assert isinstance(command, Noun)
         assert [*command.verbs] == [*VERBS[noun]] or {*command.verbs} == {*VERBS[noun]}
-        for verb, make in command.verbs.items():
-            yield noun, verb, type(make())
+        for verb in command.verbs:
+            yield noun, verb, type(command.of_verb(verb))
 
 
 def sample(old: str) -> list[str]:

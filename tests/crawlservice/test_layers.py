@@ -17,7 +17,7 @@ from crawlframe.errors import ArgumentError
 from crawlframe.frontier import Claimed, Completion, Frontier
 from crawlframe.request import record
 from crawlframe.request.request import Admission, make_rid, pack_admissions, rank_of
-from crawlservice.cli.report import report
+from crawlservice.cli.task.report import report
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Era, Page, Task, TaskLayer
 from crawlservice.steward.steward import Steward

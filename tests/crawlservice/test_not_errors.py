@@ -15,7 +15,7 @@ from rich.console import Console
 
 from crawlframe.frontier import Completion, Counts, Frontier
 from crawlframe.run.outcome import Outcome, Verdict
-from crawlservice.cli.report import report
+from crawlservice.cli.task.report import report
 from crawlservice.cli.terminal import TaskProgressView
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.store import DjangoLedger

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from crawlframe.frontier import Counts, Frontier
 from crawlframe.request.request import ROOT_URL
-from crawlframe.run.outcome import EXCLUDED
+from crawlframe.run.reasons import EXCLUDED
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Page, Task
 from crawlservice.tasks.progress import outcomes

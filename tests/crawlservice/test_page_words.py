@@ -9,7 +9,7 @@ from django.utils import translation
 
 from crawlframe import errors
 from crawlservice.display import in_words, readable, reason_words
-from crawlservice.tasks.progress.outcomes import PHRASES
+from crawlservice.tasks.progress.phrases import PHRASES
 from crawlservice.templatetags.crawls import delay_in_words, pairs
 from tests.crawlservice.web import texts
 

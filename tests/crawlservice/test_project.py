@@ -91,10 +91,16 @@ def test_in_a_project_its_spiders_can_be_imported(shop, typed, monkeypatch) -> N
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "crawlservice.settings")
     monkeypatch.setattr(Utility, "execute", lambda typed: None)
-    typed("crawlframe", "runcrawler", at=shop)
-    program.main()
-    assert sys.path[0] == str(shop)
-    assert os.environ["DJANGO_SETTINGS_MODULE"] == "crawlservice.node_settings"
+    for words, module in (
+        ("runcrawler", "node_settings"),
+        ("task list", "node_settings"),
+        ("token list", "settings"),
+        ("migrate", "settings"),
+    ):
+        typed("crawlframe", *words.split(), at=shop)
+        program.main()
+        assert sys.path[0] == str(shop)
+        assert os.environ["DJANGO_SETTINGS_MODULE"] == f"crawlservice.{module}"
 
 
 def test_the_version_is_ours_not_djangos(typed, capsys, tmp_path) -> None:

@@ -24,7 +24,8 @@ from crawlframe.node.code import Code
 from crawlframe.node.master.generation import Life, begin
 from crawlframe.request.request import Admission, Request, make_rid, pack_admissions
 from crawlframe.run.ledger import COOKIES, PROXIES, LedgerAway
-from crawlframe.run.outcome import DUPLICATE, Outcome
+from crawlframe.run.outcome import Outcome
+from crawlframe.run.reasons import DUPLICATE
 from crawlservice.ledger import reconcile
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.reconcile import Reconciliation, align

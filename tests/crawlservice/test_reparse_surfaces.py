@@ -71,7 +71,7 @@ def test_the_command_starts_a_task_and_says_what_differs(first: Task, crawling: 
 
 
 def test_the_command_shows_examples(first: Task, crawling: Crawling) -> None:
-    from crawlservice.cli.report import examples_of
+    from crawlservice.cli.task.report import examples_of
 
     lines = [*examples_of(crawling.parse(first))]
     assert lines[:4] == [

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from crawlframe.frontier import Frontier
-from crawlservice.cli.report import report
+from crawlservice.cli.task.report import report
 from crawlservice.models import Action, RobotsFile, Task
 from crawlservice.tasks.stored_limits import limits_of
 from tests.crawlservice.conftest import redis_at

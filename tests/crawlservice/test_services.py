@@ -101,6 +101,8 @@ class Plain(Spider):
 describe(Plain)
 response = make_response(html="<p>")
 assert run(Plain, response).items == [{"a": 1}] and response.article and response.tree"""
+COMMAND = """import sys, django; django.setup()
+from crawlservice.cli.task.table import ListTasks"""
 UNUSED = """attr django.contrib.admin django.contrib.sessions itemadapter jsonschema ninja pandas
 psycopg2 pydantic regex rich scrapy tomllib twisted unfold"""
 
@@ -115,6 +117,11 @@ psycopg2 pydantic regex rich scrapy tomllib twisted unfold"""
         ),
         (MASTER, f"{UNUSED} crawlservice.steward crawlframe.scrapy boto3 playwright"),
         (
+            COMMAND,
+            f"{UNUSED.replace('rich', '')} cryptography redis lxml pycurl crawlframe.response "
+            "crawlframe.spider.spider crawlservice.migrations.0001_initial",
+        ),
+        (
             SPIDER,
             f"{UNUSED} django requests web_poet andi itemloaders trafilatura resiliparse "
             "crawlframe.spider.page_objects "
@@ -122,7 +129,7 @@ psycopg2 pydantic regex rich scrapy tomllib twisted unfold"""
         ),
         (f"{MASTER}\nimport crawlservice.steward.steward; watch(1)", "psycopg2 rich pydantic"),
     ],
-    ids=["supervisor", "master", "spider", "steward"],
+    ids=["supervisor", "master", "command", "spider", "steward"],
 )
 def test_what_is_not_used_is_not_imported(tmp_path: Path, program: str, unused: str) -> None:
     """Nor is there a thread for the watch of SQLite, before a fork."""

@@ -18,7 +18,7 @@ from crawlframe.frontier import Counts
 from crawlframe.run.ledger import LedgerAway, LedgerRefused
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.api.tasks.tasks import serialized
-from crawlservice.cli.report import report
+from crawlservice.cli.task.report import report
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, Stat, Task

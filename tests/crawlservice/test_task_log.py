@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from crawlframe.frontier import Frontier
 from crawlframe.run.ledger import LogLine as Line
+from crawlservice.cli.task import view
 from crawlservice.ledger.store import DjangoLedger
-from crawlservice.management.commands import task as terminal
 from crawlservice.models import LogLine, Page, Task, TaskLog
 from crawlservice.tasks.progress import log
 from crawlservice.tasks.removal import remove
@@ -212,5 +212,5 @@ def test_it_is_followed_until_the_last_lines_have_come(
     Task.objects.update(state=Task.State.RUNNING)
     add(ended_task, "first")
     found: list[str] = []
-    terminal.follow_log(ended_task.pk, "debug", found.append)
+    view.follow_log(ended_task.pk, "debug", found.append)
     assert [text.split()[3] for text in found] == ["first", "second", "late"]

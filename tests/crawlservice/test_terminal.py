@@ -11,7 +11,8 @@ from rich.console import Console
 
 from crawlframe.frontier import Completion, Frontier
 from crawlservice.cli import terminal
-from crawlservice.cli.terminal import plain, watch
+from crawlservice.cli.listing import plain
+from crawlservice.cli.terminal import watch
 from crawlservice.display import duration
 from crawlservice.models import Task
 from crawlservice.tasks.progress.progress import Progress

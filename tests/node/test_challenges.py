@@ -17,7 +17,8 @@ from crawlframe.fetch.journey.journey import Answer, Journey
 from crawlframe.identity.credentials import Credential
 from crawlframe.identity.identity import Identity, Papers
 from crawlframe.node.worker.fetch.fetching import MAX_CHALLENGES
-from crawlframe.run.outcome import CHALLENGED, Outcome, Verdict
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.run.reasons import CHALLENGED
 from tests.node.runner import HERE, Tasks
 
 HOST = "a.example"

@@ -36,8 +36,9 @@ from crawlframe.request.record import Hop, with_hops, with_render
 from crawlframe.request.request import Admission, Request, pack_admissions, unpack_admissions
 from crawlframe.run.ledger import FilesGone, LedgerRefused, Recorded
 from crawlframe.run.link_filters import Sieve
-from crawlframe.run.outcome import CHALLENGED, DUPLICATE, Outcome, Verdict
+from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.run.participant import Participant, Participants
+from crawlframe.run.reasons import CHALLENGED, DUPLICATE
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Item, Page, Task, TaskState
 from crawlservice.security.sealing import unseal

@@ -20,7 +20,8 @@ from crawlframe.frontier.reservations import Target
 from crawlframe.node.worker.fetch.permits import LocalPermits
 from crawlframe.request.record import Hop, hops_of, with_hops
 from crawlframe.request.request import make_rid
-from crawlframe.run.outcome import DUPLICATE, Outcome, Verdict
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.run.reasons import DUPLICATE
 from tests.node.runner import HERE, Tasks, items
 
 A, B, C = "http://a.example", "http://b.example", "https://c.example"

@@ -21,7 +21,8 @@ from crawlframe.request.request import Admission, Request, make_rid, root_admiss
 from crawlframe.revisit import Revisit
 from crawlframe.revisit.visit import Visit
 from crawlframe.run.ledger import StartPart
-from crawlframe.run.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.run.reasons import CANCELLED
 from crawlframe.spider.spider import Spider
 from tests.node.runner import Ready, Tasks
 

@@ -11,7 +11,7 @@ from django.core.management import call_command
 from redis import Redis
 from redis.exceptions import NoPermissionError
 
-from crawlservice.connections.checks import rights
+from crawlservice.connections.redis_checks import rights
 from examples.demo_site import DemoServer
 from tests.conftest import CHECKOUT, Running
 from tests.crawlservice.conftest import redis_at

@@ -12,7 +12,7 @@ import pytest
 from django.conf import settings as django_settings
 
 from crawlframe.conf import Settings
-from crawlframe.run.outcome import DUPLICATE
+from crawlframe.run.reasons import DUPLICATE
 from crawlservice.ledger.audit import audit
 from crawlservice.models import Page
 from crawlservice.tasks.submit import submit

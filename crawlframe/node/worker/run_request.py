@@ -66,7 +66,8 @@ from crawlframe.request.request import END_CALLBACK, END_URL, ROOT_URL, Request
 from crawlframe.response.browser_response import is_held, release_page
 from crawlframe.response.response import Response
 from crawlframe.run.link_filters import Sieve
-from crawlframe.run.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.run.reasons import CANCELLED
 from crawlframe.spider.task_info import Summary
 
 EARLY_MS = 1000  # milliseconds that the last request of a task waits if something else is left

@@ -23,8 +23,9 @@ from crawlframe.items.key_order import order_of
 from crawlframe.items.models import label_of
 from crawlframe.pages.copy import ITEM
 from crawlframe.pages.reparse import Replacement, is_failed
-from crawlframe.run.outcome import NO_ERRORS, Outcome, Verdict
+from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.run.participant import Participant
+from crawlframe.run.reasons import NO_ERRORS
 from crawlservice.ledger.model_items import model_rows
 from crawlservice.ledger.model_items.outgoing_rows import other_database
 from crawlservice.ledger.model_items.refused_rows import RowRefused

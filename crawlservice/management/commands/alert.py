@@ -11,10 +11,9 @@ from crawlframe.base.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.alerts import channels, rule_fields, state, wording
 from crawlservice.cli.command import JsonCommand, ServiceCommand, add_dry_run
-from crawlservice.cli.listing import Listing, attributes
+from crawlservice.cli.listing import Listing, attributes, plain
 from crawlservice.cli.noun import Noun
 from crawlservice.cli.secret_input import read_secret
-from crawlservice.cli.terminal import plain
 from crawlservice.connections import clock
 from crawlservice.connections.lookup import find
 from crawlservice.models import OPEN, Alert, AlertRule, AlertTarget, Severity, Webhook

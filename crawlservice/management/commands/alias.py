@@ -15,9 +15,8 @@ from crawlservice.aliases import rules
 from crawlservice.aliases.fetching import DELAY, Where
 from crawlservice.aliases.rules import Learned, check, propose
 from crawlservice.cli.command import ServiceCommand, add_dry_run, add_json
-from crawlservice.cli.listing import Listing, attributes
+from crawlservice.cli.listing import Listing, attributes, plain
 from crawlservice.cli.noun import Noun
-from crawlservice.cli.terminal import plain
 from crawlservice.connections.frontier import frontier
 from crawlservice.identity.papers import identity_here
 from crawlservice.models import AliasRule

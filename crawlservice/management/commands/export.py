@@ -8,9 +8,8 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 from crawlservice.cli.command import JsonCommand, ServiceCommand
-from crawlservice.cli.listing import Listing, attributes
+from crawlservice.cli.listing import Listing, attributes, plain
 from crawlservice.cli.noun import Noun
-from crawlservice.cli.terminal import plain
 from crawlservice.exports.file import path_of, problems_of
 from crawlservice.exports.source import state_of, with_newest
 from crawlservice.models import Export, ExportFile

@@ -13,8 +13,8 @@ from crawlframe.request.downloader_names import known
 from crawlframe.spider.spider import Spider
 from crawlservice.cli.command import ServiceCommand
 from crawlservice.cli.fetch_shell import PageFetcher, shell
+from crawlservice.cli.listing import plain
 from crawlservice.cli.named_spider import NamedSpiders
-from crawlservice.cli.terminal import plain
 from crawlservice.identity.papers import identity_here
 from crawlservice.proxies.pool import pool_here
 

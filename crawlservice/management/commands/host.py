@@ -13,10 +13,9 @@ from rich.text import Text
 
 from crawlframe import gates
 from crawlservice.cli.command import ServiceCommand, add_json
-from crawlservice.cli.listing import Listing, attributes
+from crawlservice.cli.listing import STYLES, Listing, attributes, facts_table, plain
 from crawlservice.cli.moment import ahead, read_moment
 from crawlservice.cli.noun import Noun
-from crawlservice.cli.terminal import STYLES, facts_table, plain
 from crawlservice.hosts import orders
 from crawlservice.hosts.host_labels import LABELS, speed, why
 from crawlservice.hosts.orders import Terms, get_host

@@ -29,9 +29,8 @@ from crawlframe.errors import ArgumentError
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import JsonCommand, ServiceCommand, add_dry_run
 from crawlservice.cli.exit_code import ExitCode
-from crawlservice.cli.listing import Listing, attributes
+from crawlservice.cli.listing import Listing, attributes, plain
 from crawlservice.cli.noun import Noun
-from crawlservice.cli.terminal import plain
 from crawlservice.connections.database import prepare
 from crawlservice.connections.frontier import frontier
 from crawlservice.display import duration

@@ -11,8 +11,8 @@ from crawlframe.base.program import command
 from crawlframe.warc import FORMATS
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import ServiceCommand, add_json
+from crawlservice.cli.listing import plain
 from crawlservice.cli.noun import Noun
-from crawlservice.cli.terminal import plain
 from crawlservice.connections.lookup import NotFound
 from crawlservice.models import KeptPage, Task
 from crawlservice.pages.export import NAMES, PagesExport, suffix_of, write

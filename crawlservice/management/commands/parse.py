@@ -39,9 +39,10 @@ from crawlframe.spider.spider import Spider, read_settings
 from crawlframe.testing import Result
 from crawlframe.testing.trial import Trial
 from crawlservice.cli.command import ServiceCommand
+from crawlservice.cli.listing import plain
 from crawlservice.cli.named_spider import NamedSpider, NamedSpiders
 from crawlservice.cli.secret_input import with_secrets
-from crawlservice.cli.terminal import add_arguments, plain
+from crawlservice.cli.terminal import add_arguments
 from crawlservice.identity.page_robots import PageRobots
 from crawlservice.identity.papers import identity_here
 from crawlservice.proxies.pool import pool_here

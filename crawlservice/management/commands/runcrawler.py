@@ -23,9 +23,8 @@ from crawlframe.node.supervisor_messages import from_master
 from crawlservice.cli.command import ServiceCommand
 from crawlservice.cli.supervise import add_arguments, code_of, supervise
 from crawlservice.connections import other_databases
-from crawlservice.connections.checks import check_redis
-from crawlservice.connections.database import check_models
 from crawlservice.connections.frontier import redis_url
+from crawlservice.connections.redis_checks import check_redis
 from crawlservice.identity import bot_keys
 from crawlservice.services import DjangoServices
 
@@ -58,7 +57,7 @@ class Command(ServiceCommand):
         if options["supervised"] is None or options["first"]:
             check_resolver(settings)
         if django_settings.APPS:
-            check_models()
+            other_databases.check_models()
             for warning in other_databases.prepare():
                 self.stderr.write(f"warning: {warning}")
         url = redis_url()

@@ -8,9 +8,8 @@ from django.db.models import OuterRef, Subquery
 from rich.text import Text
 
 from crawlservice.cli.command import JsonCommand
-from crawlservice.cli.listing import Listing, attributes
+from crawlservice.cli.listing import Listing, attributes, plain, status
 from crawlservice.cli.noun import Noun
-from crawlservice.cli.terminal import plain, status
 from crawlservice.models import Run, Schedule, Task
 from crawlservice.scheduling.schedules import upcoming
 from crawlservice.scheduling.timing import BadTiming, in_words

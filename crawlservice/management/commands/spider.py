@@ -27,12 +27,12 @@ from crawlframe.recorded.recorder import PAUSE, RecordedVisit, Recorder
 from crawlframe.recorded.secrets import STRIPPED
 from crawlframe.spider.spider import read_settings
 from crawlservice.cli.command import JsonCommand, ServiceCommand, add_json
-from crawlservice.cli.listing import Listing
+from crawlservice.cli.listing import Listing, facts_table, plain, status
 from crawlservice.cli.named_spider import NamedSpider, NamedSpiders
 from crawlservice.cli.noun import Noun
 from crawlservice.cli.secret_input import read_secret, with_secrets
 from crawlservice.cli.spider_check import settings_of
-from crawlservice.cli.terminal import add_arguments, facts_table, plain, status
+from crawlservice.cli.terminal import add_arguments
 from crawlservice.identity.page_robots import PageRobots
 from crawlservice.identity.papers import identity_here
 from crawlservice.proxies.pool import pool_here

@@ -26,9 +26,8 @@ from crawlframe.frontier import Frontier
 from crawlframe.frontier.client.rows import SetAside
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import Advance, JsonCommand, ServiceCommand, add_dry_run, add_json
-from crawlservice.cli.listing import Listing, attributes
+from crawlservice.cli.listing import Listing, attributes, facts_table
 from crawlservice.cli.noun import Noun
-from crawlservice.cli.terminal import facts_table
 from crawlservice.connections import installation
 from crawlservice.connections.frontier import frontier, redis_url
 from crawlservice.connections.installation import keep_key

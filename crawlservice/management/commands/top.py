@@ -18,7 +18,8 @@ from rich.text import Text
 from crawlframe.base.program import command
 from crawlframe.errors import ArgumentError
 from crawlservice.cli.command import ServiceCommand
-from crawlservice.cli.terminal import PLAIN_EVERY, bar, keyboard, plain, status
+from crawlservice.cli.listing import plain, status
+from crawlservice.cli.terminal import PLAIN_EVERY, bar, keyboard
 from crawlservice.display import duration
 from crawlservice.models import Task
 from crawlservice.monitoring import nodes

@@ -19,8 +19,8 @@ from crawlservice.accounts import setup_link
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import ServiceCommand
 from crawlservice.cli.process_group import ProcessGroup
-from crawlservice.connections.checks import check_redis
 from crawlservice.connections.frontier import frontier
+from crawlservice.connections.redis_checks import check_redis
 from crawlservice.project import manage_command
 from crawlservice.security import exposure
 

@@ -12,10 +12,10 @@ from django.core.management.base import CommandError
 from crawlframe.base.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.cli.command import JsonCommand, ServiceCommand, add_json
-from crawlservice.cli.listing import Listing, attributes
+from crawlservice.cli.listing import Listing, attributes, plain
 from crawlservice.cli.noun import Noun
 from crawlservice.cli.secret_input import with_secrets
-from crawlservice.cli.terminal import ASKED, add_arguments, add_settings, plain
+from crawlservice.cli.terminal import ASKED, add_arguments, add_settings
 from crawlservice.models import Watch, WatchedPage
 from crawlservice.tasks.arguments.spider_arguments import parse_pairs
 from crawlservice.tasks.overrides import parse_settings

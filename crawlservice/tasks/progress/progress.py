@@ -6,19 +6,20 @@ import time
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django.db.models import Max
 from django.utils import timezone
-from redis import RedisError
 
 from crawlframe.base.limits import PAGE_LIMIT
 from crawlframe.errors import CrawlframeError
-from crawlframe.frontier import Counts
-from crawlframe.frontier.waits import TaskWait
 from crawlframe.request.request import root_admission
-from crawlservice.connections.frontier import frontier
 from crawlservice.models import Page, StartPart, Task
+
+if TYPE_CHECKING:
+    from crawlframe.frontier import Counts
+    from crawlframe.frontier.waits import TaskWait
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,11 @@ def read(tasks: Iterable[Task]) -> list[Progress]:
 def _counts(active: list[int]) -> tuple[dict[int, Counts | None], dict[int, TaskWait]]:
     if not active:
         return {}, {}
+    # Imported here: commands that show no active task start without the client of Redis.
+    from redis import RedisError
+
+    from crawlservice.connections.frontier import frontier
+
     try:
         counts = frontier().counts_of(active)
         return counts, frontier().waits.of(counts)

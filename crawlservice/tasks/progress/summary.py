@@ -9,7 +9,7 @@ from typing import NamedTuple
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
-from crawlframe.run.outcome import NO_ERRORS
+from crawlframe.run.reasons import NO_ERRORS
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Page, Task
 from crawlservice.tasks.results.error_groups import ErrorText

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import pytest
 
 from crawlframe import Request, Response, Spider
-from crawlframe.run.outcome import DUPLICATE, Outcome
+from crawlframe.run.outcome import Outcome
+from crawlframe.run.reasons import DUPLICATE
 from tests.browser.rendering.conftest import Browser, Site, html
 from tests.node.runner import HERE, Tasks, items
 from tests.node.test_redirects import Frontier, rid_of

@@ -30,8 +30,9 @@ from crawlframe.run.ledger import (
     TablesChanged,
 )
 from crawlframe.run.link_filters import Sieve
-from crawlframe.run.outcome import CHALLENGED, Outcome, Verdict
+from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.run.participant import Participants
+from crawlframe.run.reasons import CHALLENGED
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,9 @@ from crawlframe.node.worker.commit.known_links import KnownLinks, SourceLinks
 from crawlframe.render.yielded import Taught
 from crawlframe.run.ledger import COOKIES, PROXIES, Ledger, LedgerRefused, Recorded
 from crawlframe.run.link_filters import Sieve
-from crawlframe.run.outcome import DUPLICATE, Outcome, Verdict
+from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.run.participant import Participant, Participants
+from crawlframe.run.reasons import DUPLICATE
 
 log = logging.getLogger(__name__)
 

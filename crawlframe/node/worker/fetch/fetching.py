@@ -33,7 +33,8 @@ from crawlframe.request.record import is_plain, with_hops
 from crawlframe.request.request import Request
 from crawlframe.response.browser_response import is_held
 from crawlframe.response.response import Response
-from crawlframe.run.outcome import CHALLENGED, DUPLICATE, Outcome, Verdict
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.run.reasons import CHALLENGED, DUPLICATE
 
 MAX_MEMORY_WAITS = 10_000  # requests remembered
 MAX_HOLD = 60.0  # seconds: a link to the target that was found meanwhile waits for so long

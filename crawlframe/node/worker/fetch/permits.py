@@ -19,7 +19,7 @@ from crawlframe.frontier.permits import Permit
 from crawlframe.frontier.reservations import Target
 from crawlframe.node.worker.commit.stores import Batches, Stores
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
-from crawlframe.run.outcome import CANCELLED
+from crawlframe.run.reasons import CANCELLED
 
 LONGEST_WAIT = 60.0  # seconds that a fetch waits for its host; callbacks have 120 by default
 ASK_AGAIN = 1.0  # seconds, at most: a slot is kept for three

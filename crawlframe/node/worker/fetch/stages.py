@@ -38,7 +38,8 @@ from crawlframe.node.worker.verdict.signals import FetchReports, ResponseClassif
 from crawlframe.request.downloader_names import BROWSER
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
-from crawlframe.run.outcome import CANCELLED, Verdict
+from crawlframe.run.outcome import Verdict
+from crawlframe.run.reasons import CANCELLED
 
 MAX_HOSTS = 10_000  # whose addresses are remembered
 UNRESOLVED = "unresolved"  # in place of an address: all such names share its limits

@@ -17,7 +17,8 @@ from crawlframe.request.record import without_hops
 from crawlframe.request.request import Request
 from crawlframe.response.browser_response import RenderedResponse
 from crawlframe.response.response import Response
-from crawlframe.run.outcome import NO_ERRORS, Outcome, Verdict
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.run.reasons import NO_ERRORS
 
 MAX_HELD = 64 << 20  # bytes of bodies that wait to be stored, unless a single one is larger
 POLL = 0.05  # seconds between two looks whether there is room for another page

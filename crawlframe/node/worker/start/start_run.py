@@ -18,7 +18,8 @@ from crawlframe.request.request import Request
 from crawlframe.revisit.visit import FoundPage
 from crawlframe.run.collector import Collector
 from crawlframe.run.ledger import StartPart
-from crawlframe.run.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.run.reasons import CANCELLED
 
 log = logging.getLogger(__name__)
 

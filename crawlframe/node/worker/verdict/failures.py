@@ -21,8 +21,9 @@ from crawlframe.items import pipelines
 from crawlframe.items.encode import clean_text
 from crawlframe.node.worker.verdict.signals import JudgementFailed
 from crawlframe.response.response import Response
-from crawlframe.run import collector, link_filters, outcome
+from crawlframe.run import collector, link_filters
 from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.run.reasons import EXCLUDED, NO_ERRORS
 
 log = logging.getLogger(__name__)
 
@@ -95,9 +96,9 @@ def reason_of(error: FetchError) -> str:
     """The error's reason for the ledger, in one line. Authors choose the reasons of their own
     errors; one named "cancelled" or "robots" is replaced, since it would not count as an error."""
     reason = " ".join(clean_text(str(error.reason)).split())
-    if reason in outcome.EXCLUDED and isinstance(error, Excluded):
+    if reason in EXCLUDED and isinstance(error, Excluded):
         return reason
-    return FetchError.reason if reason in outcome.NO_ERRORS | {""} else reason
+    return FetchError.reason if reason in NO_ERRORS | {""} else reason
 
 
 def describe(failed: middlewares.MiddlewareFailed | JudgementFailed) -> tuple[str, str]:

@@ -1,8 +1,9 @@
-"""task retry, task reparse: failed requests run again, and kept pages are parsed again."""
+"""Changes of a task: its limits, its state, and runs of its requests and pages again."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
+from functools import partial
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -10,17 +11,21 @@ from django.db import transaction
 
 from crawlframe.base.program import command
 from crawlframe.errors import ArgumentError
-from crawlservice.accounts.journal import record
+from crawlservice.accounts.journal import change, record
 from crawlservice.cli.command import ServiceCommand, add_yes
+from crawlservice.cli.listing import plain
 from crawlservice.cli.moment import ago, read_moment
-from crawlservice.cli.report import examples_of, report
-from crawlservice.cli.terminal import plain, watch
+from crawlservice.cli.task.report import examples_of, report
+from crawlservice.cli.terminal import watch
 from crawlservice.models import BulkRetry, Page
-from crawlservice.reparse.submission import as_given, in_words, reparse_of, submit
-from crawlservice.tasks import bulk_retry
+from crawlservice.reparse import submission
+from crawlservice.reparse.submission import as_given, in_words, reparse_of
+from crawlservice.tasks import bulk_retry, submit
 from crawlservice.tasks.bulk_retry import WantedErrors
+from crawlservice.tasks.limits import AUTO, Delay, change_limits
 from crawlservice.tasks.progress import outcomes
 from crawlservice.tasks.retry import retry
+from crawlservice.tasks.stored_limits import limits_as_written
 from crawlservice.tasks.submit import get_task
 
 WHO: dict[str, Any] = {"command": True}
@@ -143,7 +148,7 @@ class Reparse(ServiceCommand):
         names = ("reason", "callback", "key", "dry_run", "follow", "wait", "priority")
         asked = {name: options[name] for name in names}
         with transaction.atomic():  # recorded even if Redis could not be updated
-            task = submit(**_source(options["what"]), since=since, **asked)
+            task = submission.submit(**_source(options["what"]), since=since, **asked)
             record("reparse", task=task, command=True, parses=as_given(task))
         parsed = reparse_of(task)
         assert parsed is not None
@@ -173,3 +178,57 @@ def _source(what: str) -> dict[str, Any]:
             raise ArgumentError(f"there is no task {what[:30]}")
         return {"task": int(what)}
     return {"spider": what}
+
+
+class SetTask(ServiceCommand):
+    help = "Changes limits of a task, at once on all nodes."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("id", type=int)
+        parser.add_argument(
+            "--delay",
+            type=read_delay,
+            metavar="SECONDS",
+            help="between two requests to a host, or auto",
+        )
+        parser.add_argument("--concurrency", type=int, metavar="N", help="in flight per host")
+        parser.add_argument(
+            "--page-limit", type=int, metavar="N", help="pages of the task; 0: no limit"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        names = ("delay", "concurrency", "page_limit")
+        given = {name: options[name] for name in names if options[name] is not None}
+        before = limits_as_written(get_task(options["id"]))
+        change_limits(options["id"], {"command": True}, **given)
+        undo = " ".join(f"--{name.replace('_', '-')} {before[name]}" for name in given)
+        changes = ", ".join(f"{name} {before[name]} -> {value}" for name, value in given.items())
+        self.done(f"task {options['id']}: {changes}", f"task set {options['id']} {undo}")
+
+
+def read_delay(text: str) -> Delay:
+    try:
+        return AUTO if text == AUTO else float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is neither a number of seconds nor auto") from None
+
+
+class SteerTask(ServiceCommand):
+    """``told``: the change of the task. ``undo``: the verb that takes it back."""
+
+    def __init__(self, verb: str, told: str, undo: str = "") -> None:
+        super().__init__()
+        self._verb, self._told, self._undo = verb, told, undo
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("id", type=int)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        task = options["id"]
+        change(self._verb, getattr(submit, self._verb), task, command=True)
+        self.done(f"task {task} {self._told}", self._undo and f"task {self._undo} {task}")
+
+
+PAUSE = partial(SteerTask, "pause", "is paused", "resume")
+RESUME = partial(SteerTask, "resume", "runs again", "pause")
+CANCEL = partial(SteerTask, "cancel", "is being cancelled")

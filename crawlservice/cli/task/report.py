@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from crawlframe.base.program import command
-from crawlservice.cli.terminal import facts_table, plain, status
+from crawlservice.cli.listing import facts_table, plain, status
 from crawlservice.display import duration
 from crawlservice.hosts.host_labels import wait_of
 from crawlservice.models import Item, ParsedPage, Task

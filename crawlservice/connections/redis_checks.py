@@ -1,23 +1,19 @@
-"""Start-up checks of Redis and the database: a setting that would break the guarantees is refused
+"""Start-up checks of Redis: a setting that would break the guarantees is refused
 (ConfigError), one that weakens them is a warning. Both name the fix."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any, cast
 
-from django.db.backends.base.base import BaseDatabaseWrapper
 from redis import Redis, RedisCluster
 from redis.exceptions import NoPermissionError, RedisError
 
-from crawlframe.base.mounts import network_filesystem
 from crawlframe.errors import ConfigError
 
 Version = tuple[int, ...]
 
 OLDEST_REDIS = (6, 2)
-OLDEST_SQLITE = (3, 35)  # the first with RETURNING
 # Releases that fix CVE-2025-49844 (a Lua script runs any code), the first of each line.
 LUA_MENDED: dict[str, tuple[Version, ...]] = {
     "Redis": ((6, 2, 20), (7, 2, 11), (7, 4, 6), (8, 0, 4), (8, 2, 2)),
@@ -139,49 +135,3 @@ def _has_lua_hole(name: str, version: Version) -> bool:
     mended = LUA_MENDED[name]
     same_line = [fixed for fixed in mended if fixed[:2] == version[:2]]
     return version < same_line[0] if same_line else version < mended[-1]
-
-
-def check_database(connection: BaseDatabaseWrapper) -> list[str]:
-    """The warnings about the database. Raises ConfigError, and DatabaseError if it is away."""
-    if connection.vendor == "sqlite":
-        _check_sqlite(Path(connection.settings_dict["NAME"]))
-        return []
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT current_setting('fsync'), current_setting('synchronous_commit'),"
-            " current_setting('server_encoding'), pg_is_in_recovery(),"
-            " current_setting('default_transaction_read_only')"
-        )
-        fsync, commit, encoding, replica, read_only = cursor.fetchone()
-    if replica or read_only == "on":
-        raise ConfigError(
-            "the database accepts no writes (a replica or read-only); let DATABASE_URL name the "
-            "primary"
-        )
-    if encoding != "UTF8":
-        raise ConfigError(
-            f"the database has the encoding {encoding}, which cannot hold every page; create it "
-            "with ENCODING 'UTF8'"
-        )
-    name = {"fsync": fsync, "synchronous_commit": commit}
-    return [
-        f"PostgreSQL runs with {setting} = off: a power cut may lose finished work for good; "
-        f"set {setting} = on"
-        for setting, value in name.items()
-        if value == "off"
-    ]
-
-
-def _check_sqlite(path: Path) -> None:
-    import sqlite3
-
-    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-        raise ConfigError(
-            f"SQLite {sqlite3.sqlite_version} is too old; use a Python with 3.35 or newer, or "
-            "PostgreSQL through DATABASE_URL"
-        )
-    if filesystem := network_filesystem(path.parent):
-        raise ConfigError(
-            f"SQLite cannot work safely on the network file system ({filesystem}) of {path}; name "
-            "a local directory in CRAWLFRAME_VAR_DIR, or PostgreSQL in DATABASE_URL"
-        )

@@ -1,0 +1,1 @@
+"""Verbs of ``task``, each imported when it is typed, and the report on a task."""
