@@ -218,8 +218,7 @@ class Scheduler:
     # -- waiting ----------------------------------------------------------------------------------
 
     def wait(self, seconds: float | None) -> bool:
-        """The current thread waits, until it is woken or the seconds are over. Returns whether it
-        was woken."""
+        """The current thread waits for so many seconds. Returns whether it was woken before."""
         thread = self.current
         assert thread is not None, "outside of the simulation nothing waits"
         if not thread.process.alive:

@@ -237,9 +237,8 @@ class Simulation:
         struck = None
         for armed in self._armed:
             machine = self.cluster.nodes[int(armed.fault.target.partition(" ")[0])].machine
-            fails = armed.fault.target.endswith("fail at")
-            # Not where the product expects no error.
-            if process.machine is machine and not (fails and error is OSError):
+            vain = armed.fault.target.endswith("fail at") and error is OSError  # none is expected
+            if process.machine is machine and not vain:
                 armed.left -= 1 / self._passed[point]
                 struck = struck or (armed if armed.left < 0 else None)
         if struck is None:
