@@ -67,7 +67,8 @@ def test_a_worker_looks_at_its_memory_while_a_parser_is_stuck(
         worker._committer = SimpleNamespace(held=0)  # type: ignore[assignment]
         watch = asyncio.create_task(worker._watch_parsers())
         await asyncio.sleep(0)
-        parsers.on_refusal()  # its parser has ended by now
+        monkeypatch.setattr(parsers, "stuck", lambda: False)  # its parser has ended by now
+        parsers.on_refusal()
         await asyncio.sleep(0.01)
         assert not watch.done()
         monkeypatch.setattr(parsers, "stuck", lambda: True)
