@@ -9,8 +9,12 @@ import select
 import subprocess
 import time
 
+import pytest
+
 from tests.conftest import _command
 from tests.process.conftest import LONGEST_WAIT, Look, OddWeb
+
+pytestmark = pytest.mark.process
 
 
 class Terminal:

@@ -13,6 +13,9 @@ from tests.process.conftest import Look, OddWeb, wait_for
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 
 
+pytestmark = pytest.mark.process
+
+
 @pytest.mark.usefixtures("odd_env")
 def test_the_log_of_a_task_has_what_its_spider_said(
     manage: Manage,
