@@ -176,6 +176,13 @@ def test_an_import_that_failed_is_tried_again(package: Package) -> None:
     assert not registry.broken
 
 
+def test_a_registry_without_some_modules_is_not_renewed(package: Package) -> None:
+    assert package.load(shop=plain("shop")).renewable
+    assert not Registry.load(
+        package.directory, skip={"shops.shop": "it died"}, trace=True
+    ).renewable
+
+
 def test_a_broken_change_is_reported_as_by_a_load(package: Package) -> None:
     registry = package.load(**others(4), shop=plain("shop"), user="from shops.shop import Some")
     package.renew(shop="from crawlframe import Spider\ndef(\n")

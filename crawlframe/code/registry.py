@@ -99,11 +99,11 @@ class Registry:
         One import may take ``limit`` seconds. ``loading`` is called with the name of each module
         before its import. The directory ``bytecode`` caches compiled code for faster loads.
         ``keep``: modules of the package that were imported before stay as they are. ``trace``: it
-        can be renewed."""
+        can be renewed, unless modules were skipped."""
         finder = SourceFinder.install()
         finder.bytecode = Bytecode(bytecode) if bytecode else None
         finder.refused, finder.sealed = dict(skip), False
-        finder.trace = Trace() if trace else None
+        finder.trace = Trace() if trace and not skip else None
         registry = cls(finder, limit)
         try:
             registry._loading = loading

@@ -17,7 +17,7 @@ from typing import Any
 
 from crawlframe.code.effects import State, closes, surroundings
 
-TOGETHER = 16  # modules after whose import the states of others are compared
+MAX_PENDING = 16  # modules after whose import the states of others are compared
 # Names in the code of a module that looks for modules or other files, ...
 SEARCHES = {
     *("iter_modules", "walk_packages", "walk_modules", "find_modules", "find_spec", "resolve_name"),
@@ -57,7 +57,7 @@ class Trace:
             if closes(module):
                 self.effects[name] = "something when it is freed"
             self._pending.append(name)
-            if len(self._pending) >= TOGETHER:
+            if len(self._pending) >= MAX_PENDING:
                 self._find_effects()
 
     def note_code(self, name: str, code: CodeType) -> None:

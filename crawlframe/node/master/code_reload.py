@@ -98,8 +98,10 @@ class CodeReload:
 
     def preload(self, changed_at: float) -> None:
         """The code on disk is changing (time.monotonic()). The present state is preloaded; it is
-        judged only if the code is still the same once it is quiet."""
-        if self._trial is None and self._wanted is None and self.live is not None:
+        judged only if the code is still the same once it is quiet. Modules that killed a process
+        are tried again by a reload, not here."""
+        idle = self._trial is None and self._wanted is None
+        if idle and self.live is not None and not self._deadly:
             self._begin(changed_at, ahead=True)
 
     def drop_preload(self) -> None:
@@ -157,7 +159,7 @@ class CodeReload:
 
     def _begin(self, changed_at: float, *, ahead: bool = False) -> Template:
         self._wanted = None
-        whole, self._whole = self._whole or bool(self._deadly), False
+        whole, self._whole = self._whole, False
         renewed = None
         if self.live is not None and self.live.loaded and self.live.loaded.renewable and not whole:
             renewed = self._pool.renew_template(self.live)
