@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import runpy
+import sys
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
@@ -15,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
+from crawlframe.base import deflate
 from crawlframe.errors import BadEncoding, BodyTooLarge
 from crawlframe.fetch.body import decoding as decoding_module
 from crawlframe.fetch.body.decoding import OUTPUT, Decoding, decode
@@ -179,6 +182,16 @@ def test_bodies_that_grow_wait_for_each_other() -> None:
 
 
 TEXT = b"<p>hello " + b"world " * 2000
+
+
+def test_without_a_wheel_of_isal_zlib_does_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "isal", None)
+    found = runpy.run_path(deflate.__file__)
+    assert found["compressobj"] is zlib.compressobj
+    assert found["decompressobj"] is zlib.decompressobj
+    assert found["error"] is zlib.error
+
+
 RAW = zlib.compressobj(wbits=-15)
 
 

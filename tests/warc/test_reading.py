@@ -6,14 +6,15 @@ import random
 import zlib
 from io import BytesIO
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import pytest
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
+from crawlframe.base import deflate
 from crawlframe.errors import ArchiveError, PageDamaged, RecordGone
-from crawlframe.warc import CapturePlace, DirectoryArchive, gzip_members, records_of
+from crawlframe.warc import CapturePlace, DirectoryArchive, records_of
 from crawlframe.warc.archive import FILES
 from crawlframe.warc.gzip_members import compress, decompress, members
 from tests.warc.captures import body_of_page, page, writer
@@ -116,16 +117,16 @@ def test_what_is_no_record_is_refused(data: bytes, why: str) -> None:
         [*records_of(BytesIO(compress((data,))), "x.warc.gz")]
 
 
-@pytest.mark.parametrize("written", [zlib, gzip_members.deflate])
-@pytest.mark.parametrize("read", [zlib, gzip_members.deflate])
+@pytest.mark.parametrize("written", [zlib.compressobj, deflate.compressobj])
+@pytest.mark.parametrize("read", [zlib.decompressobj, deflate.decompressobj])
 def test_members_are_found_at_any_size(
-    monkeypatch: pytest.MonkeyPatch, written: ModuleType, read: ModuleType
+    monkeypatch: pytest.MonkeyPatch, written: Any, read: Any
 ) -> None:
     """With either library, whichever wrote them."""
-    monkeypatch.setattr(gzip_members, "deflate", written)
+    monkeypatch.setattr(deflate, "compressobj", written)
     bodies = [random.Random(number).randbytes(number * 3000) for number in range(20)]
     file = BytesIO(b"".join(compress((body,)) for body in bodies))
-    monkeypatch.setattr(gzip_members, "deflate", read)
+    monkeypatch.setattr(deflate, "decompressobj", read)
     found = [*members(file)]
     assert [member.data for member in found] == bodies
     for member, body in zip(found, bodies, strict=True):

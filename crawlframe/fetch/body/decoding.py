@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import zlib
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
@@ -15,11 +14,11 @@ from typing import Any, BinaryIO
 
 import brotli
 
-from crawlframe.base import zstd
+from crawlframe.base import deflate, zstd
 from crawlframe.errors import BadEncoding, BodyTooLarge
 
 ACCEPTED = "gzip, deflate, br, zstd"
-INVALID = (zlib.error, brotli.error, zstd.ZstdError, EOFError, MemoryError)  # of decompressors
+INVALID = (deflate.error, brotli.error, zstd.ZstdError, EOFError, MemoryError)  # of decompressors
 MAX_CODINGS = 4  # nested in each other; a server that sends more means harm
 ZSTD_WINDOW = 23  # log2 of the memory a frame may require: RFC 9659 allows 8 MiB on the web
 MAX_STREAMS = 10_000  # gzip members or zstd frames in one body
@@ -182,15 +181,15 @@ def _of_zstd(stream: Any, data: bytes) -> Iterator[bytes]:
 
 
 def _gzip(body: Body) -> Iterator[bytes]:
-    return _unpack(body, lambda: zlib.decompressobj(16 + zlib.MAX_WBITS), _of_zlib, b"\x1f\x8b")
+    return _unpack(body, lambda: deflate.decompressobj(deflate.GZIP), _of_zlib, b"\x1f\x8b")
 
 
 def _deflate(body: Body) -> Iterator[bytes]:
     """zlib as in the standard, or the raw stream that some servers send."""
     head = body[:2]
     wrapped = len(head) > 1 and head[0] & 0x0F == 8 and int.from_bytes(head) % 31 == 0
-    wbits = zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS
-    return _unpack(body, lambda: zlib.decompressobj(wbits), _of_zlib, None)
+    wbits = deflate.ZLIB if wrapped else deflate.RAW
+    return _unpack(body, lambda: deflate.decompressobj(wbits), _of_zlib, None)
 
 
 def _zstd(body: Body) -> Iterator[bytes]:
