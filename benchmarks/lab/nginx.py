@@ -39,7 +39,8 @@ class Hit(NamedTuple):
 class Nginx:
     """``with Nginx(directory, work) as nginx: nginx.url``; ``work`` takes configuration and logs.
     ``log``: keep a log for ``hits``. ``locations``: further lines of the server's configuration.
-    ``tls``: a file with key and certificate, for TLS 1.3 on all addresses of loopback.
+    ``tls``: a file with key and certificate, for TLS 1.3 on all addresses of loopback; ``ports``
+    are those of HTTP/1.1 and HTTP/2 then.
 
     Raises FileNotFoundError without nginx on PATH, RuntimeError with nginx's words when it does
     not start."""
@@ -58,9 +59,10 @@ class Nginx:
         self._log = work / "access.log" if log else None
         config = work / "nginx.conf"
         self.port = _free_port()
-        self._listen = f"127.0.0.1:{self.port}"
+        self.ports = (self.port, _free_port())
+        self._listen = [f"127.0.0.1:{self.port}"]
         if tls is not None:
-            self._listen = f"{self.port} ssl"
+            self._listen = [f"{self.port} ssl", f"{self.ports[1]} ssl http2"]
             locations += (
                 f"    ssl_certificate {tls};\n    ssl_certificate_key {tls};\n"
                 "    ssl_protocols TLSv1.3;\n"
@@ -77,6 +79,7 @@ class Nginx:
             for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         )
         log = f"{self._log} crawl" if self._log else "off"
+        listen = "".join(f"    listen {one} backlog=4096;\n" for one in self._listen)
         return (
             "daemon off;\nmaster_process off;\npid nginx.pid;\n"
             "events { worker_connections 4096; }\n"
@@ -84,7 +87,7 @@ class Nginx:
             f"  log_format crawl escape=json '{LOG_FORMAT}';\n"
             f"  access_log {log};\n  sendfile on;\n"
             "  keepalive_requests 1000000000;\n  keepalive_timeout 1h;\n"
-            f"  server {{\n    listen {self._listen} backlog=4096;\n    root {root};\n"
+            f"  server {{\n{listen}    root {root};\n"
             f"    index index.html;\n{locations}"
             "  }\n}\n"
         )

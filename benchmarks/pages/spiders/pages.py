@@ -13,11 +13,10 @@ class Pages(Spider):
     """``seeds``: a file of URLs. ``within``: "yes" to follow links within each host."""
 
     name = "pages"
-    within = ""
+    within: str = ""
     settings = {"concurrency": 8, "delay": 0, "min_delay": 0}
 
-    def start(self, seeds: str, within: str = "") -> Iterator[Request]:
-        self.within = within
+    def start(self, seeds: str) -> Iterator[Request]:
         for url in Path(seeds).read_text().split():
             yield Request(url)
 
@@ -26,5 +25,5 @@ class Pages(Spider):
         links = response.links()
         yield {"url": response.url, "title": title and title.text(), "links": len(links)}
         if self.within:
-            own = response.url.split("/p/")[0]
+            own = response.url.split("/p/")[0] + "/p/"
             yield from response.follow_all([link for link in links if link.startswith(own)])

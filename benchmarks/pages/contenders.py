@@ -1,6 +1,6 @@
 """Contenders: the same job for Scrapy, tuned and with its own set of URLs, and for a bare loop.
 
-``python -m benchmarks.realpages.contenders scrapy|bare DSN SEEDS CERTIFICATE FOLLOW``"""
+``python -m benchmarks.pages.contenders scrapy|bare DSN SEEDS CERTIFICATE FOLLOW``"""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import asyncio
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import can_ada
 import orjson
 import psycopg2
+
+from benchmarks.pages.names import address_of
 
 BATCH = 256  # rows of an insert
 IN_FLIGHT = 64
@@ -56,7 +59,7 @@ async def bare(rows: Rows, seeds: list[str], certificate: str, follow: bool) -> 
     multi: Any = pycurl.AsyncCurlMulti()
     multi.setopt(pycurl.M_MAXCONNECTS, 2_000)
     queue: asyncio.Queue[str] = asyncio.Queue()
-    seen = set(seeds)
+    seen, known = set(seeds), set[str]()
     for url in seeds:
         queue.put_nowait(url)
 
@@ -65,20 +68,27 @@ async def bare(rows: Rows, seeds: list[str], certificate: str, follow: bool) -> 
         chunks: list[bytes] = []
         for option, value in (
             (pycurl.NOSIGNAL, 1), (pycurl.PROXY, ""), (pycurl.BUFFERSIZE, 1 << 17),
-            (pycurl.ACCEPT_ENCODING, "gzip"), (pycurl.CAINFO, certificate),
-            (pycurl.WRITEFUNCTION, chunks.append),
+            (pycurl.ACCEPT_ENCODING, "gzip, br"), (pycurl.CAINFO, certificate),
+            (pycurl.WRITEFUNCTION, chunks.append), (pycurl.FOLLOWLOCATION, 1),
         ):  # fmt: skip
             curl.setopt(option, value)
         while True:
             url = await queue.get()
+            if (host := urlsplit(url).netloc) not in known:
+                known.add(host)
+                curl.setopt(pycurl.RESOLVE, [f"{host}:{address_of(host.split(':')[0])}"])
             curl.setopt(pycurl.URL, url)
             await multi.add_handle(curl)
+            if curl.getinfo(pycurl.RESPONSE_CODE) != 200:
+                chunks.clear()
+                queue.task_done()
+                continue
             page: Any = LexborHTMLParser(b"".join(chunks))
             chunks.clear()
             title = page.css_first("title")
             links = joined(url, [one.attributes["href"] or "" for one in page.css("a[href]")])
             rows.add(url, title and title.text(), len(links))
-            own = url.split("/p/")[0]
+            own = url.split("/p/")[0] + "/p/"
             for link in links if follow else ():
                 if link not in seen and link.startswith(own):
                     seen.add(link)
@@ -99,6 +109,8 @@ def scrapy(rows: Rows, seeds: list[str], follow: bool) -> None:
     from lxml import etree
     from scrapy import Request, Spider
     from scrapy.crawler import AsyncCrawlerProcess
+    from scrapy.resolver import CachingThreadedResolver
+    from twisted.internet import defer
 
     from benchmarks.standard.contenders.scrapy.spiders import (
         NOT_DOWNLOADING,
@@ -117,10 +129,12 @@ def scrapy(rows: Rows, seeds: list[str], follow: bool) -> None:
                 yield Request(url, dont_filter=True)
 
         def parse(self, response: Any) -> Any:
+            if response.status != 200:
+                return
             page = etree.fromstring(response.body, parser)
             links = joined(response.url, page.xpath("//a/@href"))
             rows.add(response.url, page.findtext(".//title"), len(links))
-            own = response.url.split("/p/")[0]
+            own = response.url.split("/p/")[0] + "/p/"
             for link in links if follow else ():
                 if link not in self.seen and link.startswith(own):
                     self.seen.add(link)
@@ -128,6 +142,10 @@ def scrapy(rows: Rows, seeds: list[str], follow: bool) -> None:
 
         def closed(self, reason: str) -> None:
             rows.store()
+
+    class Resolver(CachingThreadedResolver):
+        def getHostByName(self, name: str, timeout: Any = ()) -> Any:  # noqa: N802
+            return defer.succeed(address_of(name))
 
     robots = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
     process = AsyncCrawlerProcess(
@@ -137,6 +155,7 @@ def scrapy(rows: Rows, seeds: list[str], follow: bool) -> None:
             "CONCURRENT_REQUESTS": IN_FLIGHT,
             "CONCURRENT_REQUESTS_PER_DOMAIN": PER_HOST,
             "DOWNLOADER_MIDDLEWARES": dict.fromkeys({*NOT_DOWNLOADING} - {robots}),
+            "DNS_RESOLVER": Resolver,
             "DOWNLOAD_DELAY": 0,
             "EXTENSIONS_BASE": {},
             "LOG_FORMATTER": Silent,
