@@ -95,6 +95,7 @@ class Downloader:
             saving=saving,
             proxy=proxy,
             tls=tls,
+            keeps=settings.kept == "all",
         )
         name = request.downloader or settings.downloader
         if tls and journey.tls is not None and name not in ("curl", "requests"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from crawlframe.response.coded_body import CodedBody
+
 ITEM = "item"  # the reason of a page that is done, and had an item that did not fit
 
 
@@ -55,6 +57,7 @@ class PageCopy:
     fetched_at: float | None = None
     size: int = 0  # bytes of the body
     digest: bytes = b""  # of the body
+    coded: CodedBody | None = None  # the body as it was sent
     packed: bytes = b""
     signature: bytes = b""  # of the code that ran its callback; b"": its results are not kept
     requests: list[bytes] | None = None  # records of all that the callback yielded
@@ -68,7 +71,7 @@ class PageCopy:
         if not self.given:
             self.given = True
             self.held.given += len(self.body)
-            self.body = b""
+            self.body, self.coded = b"", None
 
 
 class Results(NamedTuple):

@@ -1,5 +1,8 @@
-"""Stored: the body of a page as it is stored, by the digest of its content and compressed by
-Zstandard, and the response that it becomes again."""
+"""Stored: the body of a page as it is stored, by the digest of its content and compressed, and the
+response that it becomes again.
+
+The data are the body as its server sent it, after the name of its content coding and a colon; or,
+where that is unknown, a frame of Zstandard."""
 
 from __future__ import annotations
 
@@ -7,14 +10,17 @@ import hashlib
 
 from crawlframe.base.secret import MASK
 from crawlframe.base.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
-from crawlframe.errors import PageDamaged
+from crawlframe.errors import BadEncoding, BodyTooLarge, PageDamaged
+from crawlframe.fetch.body.decoding import decode
 from crawlframe.request.request import Request
 from crawlframe.response.browser_response import RenderedResponse
+from crawlframe.response.coded_body import CodedBody
 from crawlframe.response.response import Response
 from crawlframe.response.stored_page import StoredPage
 
 LEVEL = 1  # of Zstandard: 3 takes a third longer for 1 % less
 DIGEST = 32  # bytes
+_ZSTD = b"\x28\xb5\x2f\xfd"  # first bytes of a frame (RFC 8878, 3.1.1)
 
 
 def digest_of(body: bytes) -> bytes:
@@ -29,15 +35,22 @@ class Packer:
     def __init__(self) -> None:
         self._compressor = ZstdCompressor(level=LEVEL)
 
-    def pack(self, body: bytes) -> bytes:
+    def pack(self, body: bytes, coded: CodedBody | None = None) -> bytes:
+        """``coded``: the body as it was sent."""
+        if coded is not None:
+            return b"%b:%b" % (coded.coding.encode(), coded.data)
         return self._compressor.compress(body, mode=ZstdCompressor.FLUSH_FRAME)
 
 
 def unpack(packed: bytes, size: int) -> bytes:
     """The body of ``size`` bytes. Raises PageDamaged."""
     try:
-        body = ZstdDecompressor().decompress(packed, size + 1)
-    except ZstdError as error:
+        if packed.startswith(_ZSTD):
+            body = ZstdDecompressor().decompress(packed, size + 1)
+        else:
+            coding, _, data = packed.partition(b":")
+            body = decode(data, coding.decode("latin-1"), size, "its data")
+    except (ZstdError, BadEncoding, BodyTooLarge) as error:
         raise PageDamaged(f"a kept page cannot be decompressed: {error}") from None
     if len(body) != size:
         raise PageDamaged(f"a kept page has {len(body)} bytes, where {size} were stored")

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from crawlframe.files.saved_file import SavedFile
     from crawlframe.markup.structured_data import PageData
     from crawlframe.noise.report import LinkReport
+    from crawlframe.response.coded_body import CodedBody
     from crawlframe.response.stored_page import NearDuplicate, StoredPage
     from crawlframe.robots.tdmrep import Reservation
     from crawlframe.robots.usage import Usage
@@ -59,6 +60,7 @@ class Response:
     file: SavedFile | None = None  # the body, if it went into the file store
     # Method, URL and headers of the transfer; None: a middleware or the cache made the response.
     sent: tuple[str, str, list[tuple[str, str]]] | None = None
+    coded: CodedBody | None = None  # if it may be kept
     stored: StoredPage | None = None  # the page of the store, if nothing was fetched
     not_modified = False  # the server answered 304, and the page comes from the store
     unchanged = False  # the body equals the last kept page, as far as is known

@@ -128,7 +128,7 @@ class PageRows(Participant):
         for copy in pages_of(outcomes):
             if not copy.digest:
                 copy.digest = digest_of(copy.body)
-                copy.packed = self._packer.pack(copy.body)
+                copy.packed = self._packer.pack(copy.body, copy.coded)
                 copy.give()
 
     def write(self, outcomes: list[Outcome]) -> None:

@@ -3,6 +3,7 @@ and size."""
 
 from __future__ import annotations
 
+import gzip
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from django.test.utils import CaptureQueriesContext
 from crawlframe.pages.copy import HeldBytes, PageCopy
 from crawlframe.pages.stored import digest_of, response_of
 from crawlframe.request.request import Request
+from crawlframe.response.coded_body import CodedBody
 from crawlframe.run.ledger import LedgerAway, LedgerRefused
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlservice.ledger.store import DjangoLedger
@@ -64,6 +66,15 @@ def bodies() -> dict[str, bytes]:
     rows = [*KeptPage.objects.order_by("url")]
     found = read({row.body_id for row in rows})
     return {row.url.removeprefix("http://h/"): found[row.body_id] for row in rows}
+
+
+@BOTH
+def test_a_body_is_stored_as_it_was_sent(task: Task) -> None:
+    body = b"<p>hello" * 99
+    sent = gzip.compress(body)
+    DjangoLedger().commit([kept(task, "a", body, coded=CodedBody("gzip", sent, body))])
+    assert bytes(PageBody.objects.get().data or b"") == b"gzip:" + sent
+    assert bodies() == {"a": body}
 
 
 @BOTH

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import random
 import runpy
 import sys
 import tracemalloc
@@ -21,10 +22,11 @@ from crawlframe.base import deflate
 from crawlframe.errors import BadEncoding, BodyTooLarge
 from crawlframe.fetch.body import decoding as decoding_module
 from crawlframe.fetch.body.decoding import OUTPUT, Decoding, decode
-from crawlframe.fetch.body.memory import SMALL_BODY, TransferMemory
+from crawlframe.fetch.body.memory import SMALL_BODY, Account, TransferMemory
 from crawlframe.fetch.journey.context import FetchContext, FetchLimits
 from crawlframe.fetch.journey.journey import LARGE_BODY, Answer, Journey
 from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 
 URL = "http://h/"
 CODINGS: dict[str, Callable[[bytes], bytes]] = {
@@ -153,6 +155,49 @@ def test_a_body_that_grows_is_decoded_once_and_counts_what_it_is(
 
     assert asyncio.run(main()) == [0.0] * 5
     assert begun == [len(sent)] * 5
+
+
+@pytest.mark.parametrize(
+    ("coding", "sent", "coded"),
+    [
+        ("gzip", gzip.compress(bytes(99)), "gzip"),
+        ("other, gzip", gzip.compress(bytes(99)), "gzip"),
+        ("gzip", gzip.compress(b"short"), None),
+        ("gzip, br", brotli.compress(gzip.compress(bytes(99))), None),
+        ("", bytes(99), None),
+    ],
+)
+def test_a_kept_page_has_its_body_as_it_was_sent(
+    coding: str, sent: bytes, coded: str | None
+) -> None:
+    async def transfer(journey: Journey) -> Answer:
+        return Answer(200, CIMultiDict({"Content-Encoding": coding} if coding else {}), sent)
+
+    async def page(account: Account, keeps: bool) -> Response:
+        context = FetchContext(account=account)
+        return await Journey(Request(URL), FetchLimits(), {}, None, context, keeps=keeps).run(
+            transfer
+        )
+
+    account = Account(TransferMemory())
+    kept = asyncio.run(page(account, True)).coded
+    assert (kept and kept.coding) == coded
+    if kept:
+        assert (kept.data, kept.body) == (sent, bytes(99))
+    assert asyncio.run(page(account, False)).coded is None
+
+
+def test_a_body_as_it_was_sent_is_counted() -> None:
+    sent = gzip.compress(random.Random(1).randbytes(100_000) + bytes(10_000))
+
+    async def transfer(journey: Journey) -> Answer:
+        return Answer(200, CIMultiDict({"Content-Encoding": "gzip"}), sent)
+
+    account = Account(TransferMemory())
+    context = FetchContext(account=account)
+    journey = Journey(Request(URL), FetchLimits(), {}, None, context, keeps=True)
+    asyncio.run(journey.run(transfer))
+    assert account.held == 110_000 + len(sent)
 
 
 def test_bodies_that_grow_wait_for_each_other() -> None:

@@ -12,6 +12,7 @@ from crawlframe import Request, Spider
 from crawlframe.node.worker.pages import keeping
 from crawlframe.node.worker.pages.keeping import Keeping
 from crawlframe.pages.copy import PageCopy
+from crawlframe.response.coded_body import CodedBody
 from crawlframe.response.response import Response
 from crawlframe.run.outcome import Outcome, Verdict
 from tests.node.runner import URL, Ready, Tasks
@@ -85,6 +86,35 @@ def test_a_good_page_is_kept_if_all_are() -> None:
     assert kept.key is not None
     assert kept.headers["received"][2] == ["Set-Cookie", "sid=********; Path=/"]
     assert Request.decode(kept.record) == Request(URL)
+
+
+class Coded(Ready):
+    """Answers as a server that compresses; a middleware may have replaced the body."""
+
+    replaced = False
+
+    async def fetch(self, request: Request, *more: Any) -> Response:
+        response = await super().fetch(request, *more)
+        response.coded = CodedBody("gzip", b"sent", response.body)
+        if self.replaced:
+            response.body = b"<p>other"
+        return response
+
+
+def test_a_body_is_kept_as_it_was_sent_unless_it_was_replaced() -> None:
+    made = type("Made", (Shop,), {"settings": {"keep": "all"}})
+    downloader = Coded(body=b"<p>hello")
+
+    async def kept() -> PageCopy:
+        found = (await Tasks(made, downloader).run(Request(URL))).results.page
+        assert found is not None
+        return found
+
+    page = asyncio.run(kept())
+    assert (page.body, page.coded and page.coded.data) == (b"<p>hello", b"sent")
+    downloader.replaced = True
+    page = asyncio.run(kept())
+    assert (page.body, page.coded) == (b"<p>other", None)
 
 
 @pytest.mark.parametrize("keep", [None, "errors", "all"])

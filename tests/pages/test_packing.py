@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import random
+import zlib
 
+import brotli
 import pytest
 
 from crawlframe.errors import PageDamaged
 from crawlframe.pages.stored import Packer, digest_of, unpack
+from crawlframe.response.coded_body import CodedBody
 
 MENU = "".join(f'<li class="menu-{n}"><a href="/part/{n}/">Part {n}</a></li>' for n in range(40))
 
@@ -21,6 +25,20 @@ def page(number: int) -> bytes:
 @pytest.mark.parametrize("body", [b"", b"x", b"<p>1</p>" * 100_000, random.Random(1).randbytes(99)])
 def test_a_body_comes_back(body: bytes) -> None:
     assert unpack(Packer().pack(body), len(body)) == body
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br", "deflate"])
+def test_a_body_is_stored_as_it_was_sent(coding: str) -> None:
+    body = page(1)
+    sent = {"gzip": gzip.compress, "br": brotli.compress, "deflate": zlib.compress}[coding](body)
+    packed = Packer().pack(body, CodedBody(coding, sent, body))
+    assert packed == coding.encode() + b":" + sent
+    assert unpack(packed, len(body)) == body
+    for wrong in (packed[:-1], packed[:20] + b"\0\0" + packed[22:], b"other:" + sent):
+        with pytest.raises(PageDamaged, match="kept page"):
+            unpack(wrong, len(body))
+    with pytest.raises(PageDamaged, match="more than 5 bytes"):
+        unpack(packed, 5)
 
 
 def test_damage_is_found() -> None:

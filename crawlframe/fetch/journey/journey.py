@@ -21,7 +21,7 @@ from crawlframe.errors import (
     FetchTimeout,
     TooManyRedirects,
 )
-from crawlframe.fetch.body.decoding import Decoding
+from crawlframe.fetch.body.decoding import Decoding, codings_of
 from crawlframe.fetch.body.memory import SMALL_BODY, Account, TransferMemory
 from crawlframe.fetch.body.saving import Saving
 from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext, FetchLimits, SendTime
@@ -33,6 +33,7 @@ from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.request.record import Hop
 from crawlframe.request.request import Request
 from crawlframe.response.browser_response import Rendered, RenderedResponse
+from crawlframe.response.coded_body import CodedBody
 from crawlframe.response.live_page import PageHandle
 from crawlframe.response.response import Response
 
@@ -74,9 +75,10 @@ class Journey:
         saving: Saving | None = None,
         proxy: ChosenProxy | None = None,
         tls: Mapping[str, Tls] | None = None,
+        keeps: bool = False,
     ) -> None:
         """``jar`` and ``proxy`` replace the context's. ``identity`` signs each transfer, and logs
-        it in. ``saving``: the body is saved as a file."""
+        it in. ``saving``: the body is saved as a file. ``keeps``: the page is kept."""
         self.account = context.account or Account(TransferMemory())
         self.url, self.method, self.body = request.url, request.method, request.body
         self.proxy = proxy
@@ -97,6 +99,7 @@ class Journey:
         self.send_time = context.send_time or SendTime()
         self.saving = saving
         self._tls = tls or {}
+        self._keeps = keeps
 
     async def run(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Response:
         """Makes transfers until one is not a redirect. Raises FetchError, Redirected and
@@ -109,15 +112,16 @@ class Journey:
                 answer = await self._make(transfer)
             if self.saving is not None and await self.saving.finish(*answer[:3]):
                 answer = answer._replace(status=self.saving.status, body=b"")
-            body = answer.body
+            body, coded = answer.body, None
             if body is None or (body and "Content-Encoding" in answer.headers):
                 body = await self._decoded(answer)
+                coded = self._coded(answer, body) if self._keeps else None
         except BaseException as error:
             self.account.settle(0)
             if isinstance(error, FetchError) and self._sent is not None:
                 error.sent = self._sent
             raise
-        self.account.settle(len(body))
+        self.account.settle(len(body) + (len(coded.data) if coded else 0))
         url = answer.url or self.url
         response = (Response if answer.rendered is None else RenderedResponse)(
             without_login(url) if "@" in url else url,
@@ -129,7 +133,7 @@ class Journey:
             elapsed=time.monotonic() - self._started,
             address=answer.address,
         )
-        response.sent = self._sent
+        response.sent, response.coded = self._sent, coded
         response.file = None if self.saving is None else self.saving.file
         if isinstance(response, RenderedResponse) and answer.rendered is not None:
             response.rendered, response.held = answer.rendered, answer.held
@@ -174,6 +178,13 @@ class Journey:
             counted = decoding.size + step
             done = await asyncio.to_thread(decoding.advance, step)
         return decoding.body
+
+    def _coded(self, answer: Answer, body: bytes) -> CodedBody | None:
+        """The body as it was sent, if that is shorter."""
+        codings = codings_of(",".join(answer.headers.getall("Content-Encoding")), self.where)
+        if len(codings) != 1 or answer.body is None or len(answer.body) >= len(body):
+            return None
+        return CodedBody(codings[0], answer.body, body)
 
     @property
     def where(self) -> str:

@@ -89,6 +89,8 @@ class Keeping:
             size=len(response.body),
             address=response.address,
         )
+        if response.coded is not None and response.coded.body is response.body:
+            copy.coded = response.coded
         headers["manners"] = manners_of(crawl)
         done = outcome.verdict is Verdict.DONE
         # A page that is missing is so for all tasks.
