@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
@@ -23,7 +24,9 @@ from crawlframe.base.urls import host_of
 from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError, BadRequest, CrawlframeError
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.journey.context import FetchContext
+from crawlframe.fetch.journey.context import FetchContext, SendTime
+from crawlframe.fetch.journey.trail import Trail
+from crawlframe.frontier.client.records import NEVER_SENT
 from crawlframe.frontier.permits import Permits
 from crawlframe.identity.identity import Identity
 from crawlframe.pages.stored import LEFT_OUT
@@ -70,7 +73,7 @@ class PoliteFetch:
         self._settings, self._permits, self._delay = settings, permits, delay
         self._downloader = Downloader(settings, identity)
         self._robots: defaultdict[str, PageRobots] = defaultdict(
-            lambda: PageRobots(settings, self._downloader.fetch)
+            lambda: PageRobots(settings, self._fetch)
         )
         self._limits = SpiderSettings(cookies=False)
         self._next: dict[str, float] = {}  # host -> time.monotonic()
@@ -82,15 +85,25 @@ class PoliteFetch:
             return AliasPage(problem=f"{host} is paused")
         await asyncio.sleep(max(0.0, self._next.get(host, 0.0) - time.monotonic()))
         try:
-            async with self._permit(host):
-                response = await self._downloader.fetch(
-                    Request(url), self._limits, FetchContext(check=self._robots[host])
-                )
+            trail = Trail(Request(url))
+            response = await trail.follow(partial(self._check_and_fetch, trail))
         except CrawlframeError as error:  # among these robots.txt
             return AliasPage(problem=str(error))
         finally:
             self._next[host] = time.monotonic() + self._pause(host)
         return AliasPage(response.url, response.status, content_of(response))
+
+    async def _check_and_fetch(self, trail: Trail, request: Request) -> Response:
+        await self._robots[request.host](request.url)
+        return await self._fetch(request, self._limits, trail)
+
+    async def _fetch(
+        self, request: Request, limits: SpiderSettings, trail: Trail | None = None
+    ) -> Response:
+        """One transfer. Raises HostBusy, and Redirected for a redirect of the trail."""
+        async with self._permit(request.host) as send_time:
+            context = FetchContext(trail=trail, send_time=send_time)
+            return await self._downloader.fetch(request, limits, context)
 
     def _pause(self, host: str) -> float:
         """Seconds until the next fetch."""
@@ -98,7 +111,7 @@ class PoliteFetch:
         return max(self._delay, self.ordered.get(host, Ordered()).delay, asked)
 
     @asynccontextmanager
-    async def _permit(self, host: str) -> AsyncIterator[None]:
+    async def _permit(self, host: str) -> AsyncIterator[SendTime]:
         """Raises HostBusy."""
         token, until = os.urandom(9), time.monotonic() + LONGEST_WAIT
         delay, concurrency = round(1000 * self._pause(host)), self._limits.concurrency
@@ -116,11 +129,13 @@ class PoliteFetch:
                     "running tasks leave no room"
                 )
             await asyncio.sleep(min(permit.wait / 1000, ASK_AGAIN))
+        due = time.monotonic() + permit.wait / 1000
+        send_time = SendTime(due, partial(self._permits.note_sent, host, token))
         try:
             await asyncio.sleep(permit.wait / 1000)
-            yield
+            yield send_time
         finally:
-            self._permits.end_apart(host, token)
+            self._permits.end_apart(host, token, 0.0 if send_time.spent else NEVER_SENT)
 
     async def close(self) -> None:
         await self._downloader.close()

@@ -166,7 +166,9 @@ def test_the_time_of_sending_is_reported(client: Client, site: Site) -> None:
                 FetchLimits(),
                 {},
                 context=FetchContext(
-                    send_time=SendTime(sent=lambda: sent.append(asyncio.get_running_loop() is loop))
+                    send_time=SendTime(
+                        None, lambda: sent.append(asyncio.get_running_loop() is loop)
+                    )
                 ),
             )
             await journey.run(downloader.transfer)

@@ -276,7 +276,7 @@ def test_the_delay_counts_from_what_a_plug_in_says_or_else_from_the_response(
 
     async def main() -> None:
         downloader = Downloader(Settings(allow_private=LOOPBACK))
-        time = SendTime(sent=lambda: seen.append(len(site.seen)))
+        time = SendTime(report=lambda: seen.append(len(site.seen)))
         try:
             asked = Request(f"{site.url}/", downloader="simple")
             await downloader.fetch(asked, SpiderSettings(), FetchContext(send_time=time))

@@ -269,7 +269,7 @@ def test_a_request_counts_as_sent_when_its_way_is_ready(
         own = SpiderSettings(downloader=kind, timeout=5)
         url = f"{site.tls_url if tls else site.url}/a"
         try:
-            time = SendTime(sent=sent)
+            time = SendTime(report=sent)
             await downloader.fetch(
                 Request(url), own, FetchContext(proxy=of_pool(proxy), send_time=time)
             )

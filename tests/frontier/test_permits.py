@@ -8,10 +8,11 @@ import pytest
 
 from crawlframe.errors import Fenced
 from crawlframe.frontier import TaskLimits
-from crawlframe.frontier.client.records import NO_SIGNAL, NOTHING, REFUSED, Signal
+from crawlframe.frontier.client.records import NEVER_SENT, NO_SIGNAL, NOTHING, REFUSED, Signal
 from crawlframe.frontier.hosts import HostOrder
 from crawlframe.frontier.permits import Permit
 from tests.frontier.bench import NODE, Bench
+from tests.frontier.test_signals import next_in
 
 HOST = "a.example"
 LASTS, LONGEST_WAIT = 60_000, 30_000
@@ -22,18 +23,31 @@ def ask(
     token: str = "t",
     *,
     host: str = HOST,
-    own: bool = False,
+    lender: bytes = b"",
     patience: int = LONGEST_WAIT,
     lasts: int = LASTS,
     address: str = "",
 ) -> Permit:
     where = NODE, 1, host, token.encode()
-    permit: Permit = bench.frontier.permits.ask(*where, lasts, patience, own=own, address=address)
+    permit: Permit = bench.frontier.permits.ask(
+        *where, lasts, patience, lender=lender, address=address
+    )
     return permit
 
 
-def end(bench: Bench, token: str = "t", signal: Signal = NO_SIGNAL, *, host: str = HOST) -> None:
-    bench.frontier.permits.end(NODE, 1, host, token.encode(), signal)
+def end(
+    bench: Bench,
+    token: str = "t",
+    signal: Signal = NO_SIGNAL,
+    *,
+    host: str = HOST,
+    ago: float = 0.0,
+) -> None:
+    bench.frontier.permits.end(NODE, 1, host, token.encode(), signal, ago)
+
+
+def note_sent(bench: Bench, token: str = "t", *, host: str = HOST, ago: float = 0.0) -> None:
+    bench.frontier.permits.note_sent(host, token.encode(), ago, NODE)
 
 
 def test_a_permit_takes_a_slot_of_its_host(bench: Bench) -> None:
@@ -70,7 +84,7 @@ def test_the_slot_of_a_request_is_lent_to_its_own_fetches(bench: Bench) -> None:
     """With another slot, both would wait for ever."""
     bench.open(*bench.requests(2), concurrency=1)
     (held,) = bench.claim_all()
-    assert ask(bench, own=True) == Permit(True, 0)
+    assert ask(bench, lender=held.rid) == Permit(True, 0)
     end(bench)
     assert bench.claim_all() == [], "it was not freed with that"
     assert len(bench.claim_all() + bench.claim(fetched=[held])) == 1
@@ -78,15 +92,17 @@ def test_the_slot_of_a_request_is_lent_to_its_own_fetches(bench: Bench) -> None:
 
 def test_the_delay_counts_for_permits_and_claims_alike(bench: Bench) -> None:
     bench.open(*bench.requests(2), delay=10_000)
-    first, second = ask(bench, "t"), ask(bench, "u")
-    assert first == Permit(True, 0)
+    assert ask(bench, "t") == Permit(True, 0, spaced=True)
+    note_sent(bench, "t")
+    second = ask(bench, "u")
     assert second.given
-    assert 9_000 < second.wait <= 10_000
+    assert 9_000 < second.wait <= 10_001
     assert bench.claim_all() == []
     assert 19_000 < bench.wait <= 20_000
     assert ask(bench, "u").wait <= second.wait, "the same, asked again"
-    assert ask(bench, "v", patience=15_000).given is False, "it would be later than that"
-    assert ask(bench, "own", own=True).wait > 19_000
+    note_sent(bench, "u")
+    assert ask(bench, "v", patience=5_000).given is False, "it would be later than that"
+    assert ask(bench, "own", lender=b"lender").wait > 9_000
 
 
 def test_a_request_that_is_not_sent_yet_is_waited_for(bench: Bench) -> None:
@@ -97,7 +113,76 @@ def test_a_request_that_is_not_sent_yet_is_waited_for(bench: Bench) -> None:
     assert not permit.given
     assert permit.wait < 100
     bench.report_sent(unsent)
-    assert 9_000 < ask(bench).wait <= 10_000
+    assert 9_000 < ask(bench).wait <= 10_001
+
+
+def test_the_delay_counts_from_when_a_fetch_is_sent(bench: Bench) -> None:
+    bench.open(*bench.requests(2), delay=100)
+    assert ask(bench) == ask(bench) == Permit(True, 0, spaced=True)
+    time.sleep(0.11)
+    assert bench.claim() == [], "it is not sent yet"
+    other = ask(bench, "u")
+    assert not other.given
+    assert other.wait < 100
+    end(bench, "u")
+    now = bench.now()
+    note_sent(bench, ago=20)
+    assert next_in(bench, now) >= 80
+    assert ask(bench).spaced is False, "that is known"
+
+
+def test_a_fetch_that_ends_without_a_report_says_when_it_was_sent(bench: Bench) -> None:
+    bench.open(*bench.requests(2), delay=400)
+    ask(bench)
+    time.sleep(0.1)
+    now = bench.now()
+    end(bench, ago=50)
+    assert next_in(bench, now) >= 350
+
+
+def test_a_fetch_that_is_not_sent_spends_no_time_of_its_host(bench: Bench) -> None:
+    bench.open(*bench.requests(2), delay=10_000)
+    ask(bench)
+    note_sent(bench)
+    assert ask(bench, "u").wait > 9_000
+    end(bench, "u", ago=NEVER_SENT)
+    assert 9_000 < ask(bench, "v").wait <= 10_001, "the delay after the first holds"
+    end(bench, "v", ago=NEVER_SENT)
+    assert bench.claim() == []
+    assert 9_000 < bench.wait <= 10_000
+
+
+def test_a_fetch_that_waits_for_its_time_is_not_overtaken_by_the_queue(bench: Bench) -> None:
+    """Its host would be claimed again in the moment in which the request before is sent."""
+    bench.open(*bench.requests(3), delay=40, concurrency=4)
+    (unsent,) = bench.claim_unsent()
+    for lender in (b"", b"of a callback"):
+        assert not ask(bench, lender=lender).given
+        bench.report_sent(unsent)
+        assert bench.claim_unsent() == []
+        assert 0 < bench.wait <= 3_000
+        assert ask(bench, lender=lender).given
+        note_sent(bench)
+        end(bench)
+        time.sleep(0.04)
+        (unsent,) = bench.claim_unsent()
+
+
+def test_a_request_that_is_not_sent_is_not_waited_for_by_its_own_fetches(bench: Bench) -> None:
+    bench.open(*bench.requests(1), delay=10_000)
+    (held,) = bench.claim_unsent()
+    assert not ask(bench, "u", lender=b"another").given
+    assert ask(bench, lender=held.rid).given
+
+
+def test_a_fetch_whose_worker_died_lapses_unsent(bench: Bench) -> None:
+    bench.open(*bench.requests(1), delay=100)
+    assert ask(bench, lasts=1_000).given
+    time.sleep(0.1)
+    assert bench.claim() == []
+    assert 0 < bench.wait <= 900
+    time.sleep(0.91)
+    assert len(bench.claim()) == 1
 
 
 @pytest.mark.parametrize("paused", [True, False])
@@ -128,7 +213,9 @@ def test_robots_count_for_tasks_that_obey_them(bench: Bench) -> None:
     end(bench, "t")
     bench.frontier.hosts.robots(HOST, time.time() + 3_600, delay=5.0)
     assert ask(bench, "u").given
-    assert 4_000 < ask(bench, "v").wait <= 5_000
+    note_sent(bench, "u")
+    assert 4_000 < ask(bench, "v").wait <= 5_001
+    note_sent(bench, "v")
     bench.frontier.hosts.robots(HOST, time.time() + 3_600, wait=60.0)
     assert not ask(bench, "w").given
 
@@ -227,12 +314,17 @@ def test_what_a_dead_worker_held_of_an_address_lapses(bench: Bench) -> None:
 
 def test_the_delay_of_an_address_counts_for_permits_and_claims_alike(bench: Bench) -> None:
     place(bench, HOST, delay=400)
-    assert ask(bench, "t", host=OTHER, address=ADDRESS) == Permit(True, 0)
+    assert ask(bench, "t", host=OTHER, address=ADDRESS) == Permit(True, 0, spaced=True)
+    assert not ask(bench, "u", host=OTHER).given, "it is not sent yet"
+    note_sent(bench, "t", host=OTHER)
     permit = ask(bench, "u", host=OTHER)
     assert permit.given
-    assert 300 < permit.wait <= 400
+    assert 300 < permit.wait <= 401
     assert bench.claim() == []
-    assert 600 < bench.wait <= 800
+    time.sleep(permit.wait / 1000)
+    note_sent(bench, "u", host=OTHER)
+    assert bench.claim() == []
+    assert 300 < bench.wait <= 401
     time.sleep(bench.wait / 1000)
     (one,) = bench.claim_unsent()
     assert not ask(bench, "v", host=OTHER).given, "it is not sent yet"
@@ -269,15 +361,16 @@ def ask_apart(bench: Bench, token: str, delay: int = 0, concurrency: int = 2) ->
 
 
 def test_fetches_of_commands_keep_their_delay_between_them(bench: Bench) -> None:
-    assert ask_apart(bench, "one", 5000) == Permit(True, 0)
+    assert ask_apart(bench, "one", 5000) == Permit(True, 0, spaced=True)
+    bench.frontier.permits.note_sent(HOST, b"one")
     other = ask_apart(bench, "two", 5000)
     assert other.given
-    assert 4000 < other.wait <= 5000
+    assert 4000 < other.wait <= 5001
 
 
 def test_fetches_of_commands_and_claims_share_a_host(bench: Bench) -> None:
     bench.open(*bench.requests(3), concurrency=1)
-    assert ask_apart(bench, "one", 5000) == Permit(True, 0)
+    assert ask_apart(bench, "one", 5000) == Permit(True, 0, spaced=True)
     bench.frontier.permits.end_apart(HOST, b"one")
     assert bench.claim_all() == [], "the host rests for the delay of the command"
 

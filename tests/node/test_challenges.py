@@ -37,6 +37,7 @@ class Protected(Downloader):
     async def _transfer(self, journey: Journey) -> Answer:
         known = "Authorization" in dict(journey.headers_to_send())
         self.sent.append(known)
+        journey.send_time.sent()
         challenge = {} if known else {"WWW-Authenticate": 'Digest realm="r", nonce="n", qop="auth"'}
         return Answer(200 if known else 401, CIMultiDict(challenge), b"body")
 

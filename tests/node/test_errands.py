@@ -4,7 +4,8 @@ of each redirect for that, and then home."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import AsyncIterator, Callable
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from crawlframe.errors import ConnectError, PrivateAddress
 from crawlframe.frontier.client.records import (
     ANSWERED,
     NO_SIGNAL,
+    NOTHING,
     REFUSED,
     UNREACHABLE,
     Claimed,
@@ -27,6 +29,8 @@ from crawlframe.request.request import Request, make_rid
 from crawlframe.robots.state import Status
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.spider.settings import SpiderSettings
+from tests.node.runner import Tasks
+from tests.node.test_inline import Recorded
 from tests.node.test_robots import ORIGIN, ROBOTS, RULES, URL, Cluster, Polite, Rude, Worker
 
 ELSEWHERE = "http://b.example/robots.txt"
@@ -204,8 +208,11 @@ def test_a_host_whose_requests_may_not_leave_their_partition() -> None:
     async def job() -> None:
         worker = Worker(Cluster())
         worker.web.pages |= {ROBOTS: to(ELSEWHERE), ELSEWHERE: RULES}
+        permits = Recorded()
+        worker.task = Tasks(Polite, worker.web, robots=worker.guard, permits=permits)
         assert (await worker.run()).verdict is Verdict.RELEASE
         assert worker.web.urls == [ROBOTS, ELSEWHERE]
+        assert permits.taken == [("b.example", False, NOTHING)]
         assert (await worker.run()).verdict is Verdict.DONE
 
     asyncio.run(job())
@@ -258,10 +265,18 @@ def test_a_fetch_inside_of_a_callback_follows_at_once() -> None:
     async def job(worker: Worker, trip: Trip) -> None:
         cluster: Any = worker.guard.store
         reader = worker.guard.reader_of(Request(URL), SpiderSettings())
-        check = RobotsCheck(worker.guard, reader._replace(in_place=True))
+        turns: list[tuple[str, int]] = []
+
+        @contextlib.asynccontextmanager
+        async def turn_at(url: str) -> AsyncIterator[None]:
+            turns.append((url, len(worker.web.urls)))
+            yield
+
+        check = RobotsCheck(worker.guard, reader._replace(turn_at=turn_at))
         with pytest.raises(Wait):
             await check(URL)
         assert worker.web.urls == [ROBOTS, ELSEWHERE]
+        assert turns == [(ELSEWHERE, 1)], "it pays for the other host"
         assert (cluster.held, cluster.states[ORIGIN].status) == ([], Status.RULES)
 
     run(job, **{ROBOTS: to(ELSEWHERE), ELSEWHERE: RULES})

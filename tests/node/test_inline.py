@@ -8,12 +8,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+from multidict import CIMultiDict
+
 from crawlframe.conf import Settings
 from crawlframe.errors import FetchError
+from crawlframe.fetch.journey.context import SendTime
+from crawlframe.fetch.journey.journey import Answer, Journey
 from crawlframe.fetch.page_cache import PageCache
-from crawlframe.frontier.client.records import ANSWERED, REFUSED, Claimed
+from crawlframe.frontier.client.records import ANSWERED, NOTHING, REFUSED, Claimed
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
-from crawlframe.node.worker.fetch.permits import HeldPermit, HostPermits
+from crawlframe.node.worker.fetch.permits import Asked, HeldPermit, HostPermits
 from crawlframe.node.worker.fetch.replay import CacheReplay
 from crawlframe.node.worker.robots.guard import RobotsGuard
 from crawlframe.request.request import Request
@@ -21,6 +25,7 @@ from crawlframe.response.response import Response
 from crawlframe.run.outcome import Outcome, Verdict
 from crawlframe.spider.middleware import CallNext
 from crawlframe.spider.spider import Spider
+from tests.node import test_challenges as challenges
 from tests.node import test_robots as robots
 from tests.node.runner import Tasks, items
 from tests.node.test_redirects import A, B, Web
@@ -39,15 +44,9 @@ class Recorded(HostPermits):
 
     @contextlib.asynccontextmanager
     async def take(
-        self,
-        crawl: TaskCrawl,
-        host: str,
-        seconds: float,
-        *,
-        own: bool = False,
-        address: str = "",
+        self, crawl: TaskCrawl, asked: Asked, send_time: SendTime
     ) -> AsyncIterator[HeldPermit]:
-        held = HeldPermit()
+        held, host = HeldPermit(), asked.host
         self.open.append(host)
         self.most = max(self.most, len(self.open))
         await asyncio.sleep(0)
@@ -55,7 +54,7 @@ class Recorded(HostPermits):
             yield held
         finally:
             self.open.remove(host)
-            self.taken.append((host, own, held.signal.kind))
+            self.taken.append((host, asked.lender != b"", held.signal.kind))
 
 
 class Fetches(Spider):
@@ -225,6 +224,63 @@ def test_each_redirect_pays_for_its_host() -> None:
         worker = Worker(Fetches, {INSIDE: (302, f"{B}/x"), f"{B}/x": (301, f"{B}/y")})
         assert items(await worker.run()) == [{"status": 200, "url": f"{B}/y"}]
         assert [host for host, *_ in worker.permits.taken] == ["a.example"] + ["b.example"] * 2
+
+    asyncio.run(run())
+
+
+def test_a_redirect_that_is_followed_at_once_pays_for_its_host() -> None:
+    """Between partitions, requests do not move."""
+
+    class Outside(Fetches):
+        inside = ()
+
+    async def run() -> None:
+        worker = Worker(Outside, {PAGE: (302, f"{B}/x")}, moves=lambda host, target: False)
+        assert (await worker.run()).verdict is Verdict.DONE
+        assert worker.web.urls == [PAGE, f"{B}/x"]
+        assert worker.permits.taken == [("b.example", False, NOTHING)]
+
+    asyncio.run(run())
+
+
+def test_a_middleware_that_repeats_a_fetch_pays_for_the_second() -> None:
+    class Twice:
+        async def fetch(self, request: Request, call_next: CallNext) -> Response:
+            await call_next(request)
+            return await call_next(request)
+
+    class Repeated(Fetches):
+        inside = ()
+        middlewares = (Twice,)
+
+    async def run() -> None:
+        worker = Worker(Repeated)
+        assert (await worker.run()).verdict is Verdict.DONE
+        assert worker.web.urls == [PAGE, PAGE]
+        assert worker.permits.taken == [("a.example", True, NOTHING)]
+
+    asyncio.run(run())
+
+
+def test_the_answer_to_a_challenge_pays_too() -> None:
+    class Half(challenges.Protected):
+        async def _transfer(self, journey: Journey) -> Answer:
+            answer = await super()._transfer(journey)
+            if journey.url == PAGE:
+                self.sent.clear()
+                return Answer(200, CIMultiDict(), b"body")
+            return answer
+
+    class Locked(Fetches):
+        inside = (challenges.URL,)
+
+    async def run() -> None:
+        worker, web = Worker(Locked), Half()
+        worker.task = Tasks(Locked, web, permits=worker.permits)
+        assert items(await worker.run()) == [{"status": 200, "url": challenges.URL}]
+        assert web.sent == [False, True]
+        taken = [(host, own) for host, own, _ in worker.permits.taken]
+        assert taken == [(challenges.HOST, False)] * 2
 
     asyncio.run(run())
 

@@ -44,6 +44,7 @@ class Web(Downloader):
         self.sent.append((journey.url, journey.method, journey.body, headers))
         page = self.pages.get(journey.url, 200)
         status, location = page if isinstance(page, tuple) else (page, "")
+        journey.send_time.sent()
         answer: CIMultiDict[str] = CIMultiDict({"Location": location} if location else {})
         if journey.url in self.cookies:
             answer["Set-Cookie"] = self.cookies[journey.url]

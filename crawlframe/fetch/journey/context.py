@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,26 +15,39 @@ from crawlframe.fetch.journey.trail import Check, Trail
 from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.spider.spider import Spider
 
+TurnAt = Callable[[str], AbstractAsyncContextManager[object]]
 TICK = 0.001  # seconds: the resolution of the event loop's timers, which may fire that much early
 
 
 class SendTime:
     """The send time of a request. ``due``: time.monotonic() before which it must not be sent; None:
-    at once. ``sent`` is called in the event loop whenever it is sent. ``clock`` returns seconds."""
+    at once. ``report`` is called whenever it is sent. ``clock`` returns seconds. ``spent``: it was
+    sent once. ``turn_at``: the turn of a further document, to which a page leads, at the host of
+    its URL; None: it needs none."""
 
-    __slots__ = ("_clock", "_due", "_started", "_waited", "sent")
+    __slots__ = ("_clock", "_due", "_report", "_started", "_waited", "spent", "turn_at")
 
     def __init__(
         self,
         due: float | None = None,
-        sent: Callable[[], None] = lambda: None,
+        report: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.sent = sent
-        self._due = due
+        self.put_off(due, report)
+        self.turn_at: TurnAt | None = None
         self._waited = 0.0
         self._clock = clock
         self._started = clock()
+
+    def put_off(self, due: float | None, report: Callable[[], None]) -> None:
+        """The next request has another time, and its own report."""
+        self._due, self._report = due, report
+        self.spent = False
+
+    def sent(self) -> None:
+        """Call it in the event loop whenever the request is sent."""
+        self.spent = True
+        self._report()
 
     async def wait(self) -> float:
         """Waits until the request may be sent, and returns no earlier. Returns for how many
@@ -46,6 +60,13 @@ class SendTime:
         waited = self._clock() - began
         self._waited += waited
         return waited
+
+    async def go_on(self, url: str) -> None:
+        """Waits until a page may go on to a URL, as if it were sent at once then."""
+        if self.turn_at is not None:
+            async with self.turn_at(url):
+                await self.wait()
+                self.sent()
 
     def elapsed(self) -> float:
         """Seconds since this was made, without the wait."""

@@ -212,17 +212,23 @@ class Journey:
         self._started += seconds
 
     async def permit(self, url: str) -> None:
-        """Raises FetchError, and errors of the check, if this fetch may not go to ``url``."""
+        """Waits until a page of this fetch may go to ``url``. Raises FetchError, and errors of the
+        check, if it may not."""
+        await self._allow(url)
+        await self.send_time.go_on(url)
+
+    async def lead(self, url: str) -> None:
+        """As ``permit``, for a URL to which a page leads by itself: that is a redirect, too."""
+        await self._allow(url)
+        if self._trail is not None and self._trail.going is not None:
+            await self._trail.going(url)
+        await self.send_time.go_on(url)
+
+    async def _allow(self, url: str) -> None:
         if self._allowed is not None and not self._allowed(hostname_of(url)):
             raise BadRedirect(f"{self.where}: leads to {url}, outside allowed_domains")
         if self._check is not None:
             await self._check(url)
-
-    async def lead(self, url: str) -> None:
-        """As ``permit``, for a URL to which a page leads by itself: that is a redirect, too."""
-        await self.permit(url)
-        if self._trail is not None and self._trail.going is not None:
-            await self._trail.going(url)
 
     def left(self) -> float:
         """Seconds until the timeout; negative after it. Waiting for memory does not count."""

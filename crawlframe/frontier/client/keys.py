@@ -32,9 +32,9 @@ KEYS: dict[str, tuple[str, str]] = {
     "HOST": (
         "h:.",
         "hash of a host: a fetches in progress, n next time (ms), t turn, d delay of its last "
-        "request (ms), and its rid until it was sent. Kept while they matter: "
-        "x 1 if any of r, op, od, oc, og, p, rd and rw is set; r rest until (ms), why (its "
-        "reason), "
+        "request (ms), and its rid until it was sent, or ~<end> and token of its permit. Kept "
+        "while they matter: x 1 if any of r, op, od, oc, og, p, rd and rw is set; r rest until "
+        "(ms), why (its reason), "
         "f rests in a row, since s (ms), u requests in a row that did not reach it, p probation "
         "(1 the next request is a trial, 2 it was sent), b the last pages (each 0, or 1 a "
         "block); g gap of the adaptive rate (ms), c its other numbers (msgpack), w claims in a "
@@ -51,7 +51,8 @@ KEYS: dict[str, tuple[str, str]] = {
     "PERMITS": (
         "permits:.",
         "hash of a host, or of @<address>: token of a fetch outside of the queue -> <g given, o in "
-        "the slot of a request, w waiting> <begin (ms)> <end (ms)>",
+        "the slot of a request, w waiting, t waiting for its time in the slot of a request> "
+        "<begin (ms)> <end (ms)>",
     ),
     "ADDRESS": (
         "ip:.",

@@ -26,16 +26,19 @@ local function rules_of(name, site, held)
 end
 
 -- Slots of a host, or of "@<address>", that fetches outside of the queue have, or wait for, when the first of them
--- lapses, and whether there are any permits. token: of a fetch that is not counted; it waits for no other that waits.
+-- lapses, whether there are any permits, and until when the next time is kept for one that waits (0: it is not).
+-- token: of a fetch that is not counted; it waits for no other that waits.
 local function count_permits(name, token)
-  local n, first, permits = 0, FOREVER, call('HGETALL', PERMITS(name))
+  local n, first, awaited, permits = 0, FOREVER, 0, call('HGETALL', PERMITS(name))
   for i = 1, #permits, 2 do
     local kind, ends = string.match(permits[i + 1], '^(%a) %d+ (%d+)$')
     ends = tonumber(ends) or 0
-    local counts = not token and kind ~= 'o' or token and kind == 'g' and permits[i] ~= token
+    local slot = kind == 'g' or kind == 'w'
+    local counts = not token and slot or token and kind == 'g' and permits[i] ~= token
     if counts and ends > now then n, first = n + 1, math.min(first, ends) end
+    if kind == 'w' or kind == 't' then awaited = math.max(awaited, ends) end
   end
-  return n, first, #permits > 0
+  return n, first, #permits > 0, awaited
 end
 
 local addresses = {}  -- of this script; claim says with `full` that one of them held a host up
@@ -46,8 +49,12 @@ function gate.address(name, token)
   if not address then
     local state = call('HMGET', ADDRESS(name), 'a', 'n', 'd', 'v')
     address = {name = name, active = math.max(0, tonumber(state[1]) or 0), next_time = tonumber(state[2]) or 0,
-      unsent = is_unsent(state[3]), beside = 0, until_then = 0}
-    if state[4] then address.beside, address.until_then = count_permits(naming.entry_of(name), token) end
+      d = state[3], unsent = unsent_until(state[3]), beside = 0, until_then = 0}
+    if state[4] then
+      local _, awaited
+      address.beside, address.until_then, _, awaited = count_permits(naming.entry_of(name), token)
+      if not token then address.unsent = math.max(address.unsent, awaited) end
+    end
     addresses[name] = address
   end
   return address
@@ -55,7 +62,7 @@ end
 
 -- How many more requests may go to the address.
 function gate.room_at(address, concurrency, delay)
-  if delay > 0 and (address.unsent or address.next_time > now + AHEAD) then return 0 end
+  if delay > 0 and math.max(address.unsent, address.next_time - AHEAD) > now then return 0 end
   local room = concurrency > 0 and concurrency - address.active - address.beside or math.huge
   return delay > 0 and math.min(room, 1) or room
 end
@@ -69,7 +76,7 @@ function gate.open(name, token, host)
   host.name, host.site, host.through = name, name, not naming.is_host(name)  -- through proxies
   host.active, host.next_time = math.max(0, tonumber(state[1]) or 0), tonumber(state[2]) or 0
   host.turn, host.d, host.lasts = tonumber(state[3]) or 0, state[6], state[2] or state[4]
-  host.beside, host.until_then = 0, 0
+  host.beside, host.until_then, host.awaited = 0, 0, 0
   host.robots_known, host.gap, host.limited = state[8], state[9], state[10]
   if host.through then
     host.site = naming.host_in(name)
@@ -77,7 +84,7 @@ function gate.open(name, token, host)
   end
   host.rules = (state[4] or host.through) and rules_of(name, host.site, state[4]) or FREE
   local some = true
-  if state[7] then host.beside, host.until_then, some = count_permits(name, token) end
+  if state[7] then host.beside, host.until_then, some, host.awaited = count_permits(name, token) end
   host.deserted = not some
   local place = state[5] and address_of(name)
   host.address = place and gate.address(place, token)

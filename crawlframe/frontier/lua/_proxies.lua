@@ -27,10 +27,8 @@ end
 function via.settle_pair(place, proxy)
   local host = naming.host_in(place)
   local state = call('HMGET', HOST(naming.pair(host, proxy)), 'n', 'd', 'r')
-  local from = FOREVER
-  if not is_unsent(state[2]) then
-    from = math.max(claimable_from(tonumber(state[1]) or 0, state[2]), tonumber(state[3]) or 0)
-  end
+  local due = claimable_from(tonumber(state[1]) or 0, state[2])
+  local from = math.max(due, tonumber(state[3]) or 0, unsent_until(state[2]))
   if from <= now_ms() then call('ZREM', BUSY(host), proxy) else via.mark_busy(host, proxy, from) end
   if (tonumber(state[3]) or 0) > now_ms() then from = now_ms() end  -- others may take its turn
   if from < FOREVER then show_place(place, from) end

@@ -210,7 +210,7 @@ end
 -- address at which its fetches are counted. A host that its address holds up waits in WAITING, and not
 -- in HOSTS: there, one entry "@<address>" stands for all of them, while the address has a slot. `d` of a
 -- host or an address is "<delay> <rid>" of its last request while that may not have been sent yet, and
--- "<delay>" when it was.
+-- "<delay>" when it was. Of a fetch outside of the queue, it is "<delay>~<end of its permit (ms)> <token>".
 local PLACED_FOR = 600000  -- ms for which the address of a host without requests is kept
 local placing  -- whether any host is counted at an address
 
@@ -237,26 +237,27 @@ end
 
 local taken = {}  -- rids that this claim returns; their owners are not written yet
 
--- Whether the request in `d` still has its slot, and may not have been sent.
-local function is_unsent(d)
-  local rid = d and string.match(d, '^[%d.]+ (.+)$')
-  if not rid then return false end
-  if taken[rid] then return true end
+-- Until when the request in `d` may be unsent (ms): FOREVER while it has its slot, and 0 if it was sent.
+local function unsent_until(d)
+  local ends, rid = string.match(d or '', '^[%d.]+~?(%d*) (.+)$')
+  if not rid then return 0 end
+  if ends ~= '' then return tonumber(ends) > now_ms() and tonumber(ends) or 0 end
+  if taken[rid] then return FOREVER end
   local holder, _, hold = split_own(call('HGET', OWN, rid) or nil)
-  return holder ~= nil and holder ~= 'd' and holder ~= 'p' and hold ~= OVER
+  return holder ~= nil and holder ~= 'd' and holder ~= 'p' and hold ~= OVER and FOREVER or 0
 end
 
 -- The last request of this host or address was sent so many ms ago: the delay counts from then. Negative:
 -- it is not sent, and spends no time of the host.
--- rid: of the request that was sent; without it, any. Returns whether that is new.
+-- rid: of the request that was sent, or token of the fetch; without it, any. Returns whether that is new.
 local function delay_from(key, ago, rid)
   local state = call('HMGET', key, 'n', 'd')
-  local delay, last = string.match(state[2] or '', '^([%d.]+) (.+)$')
+  local delay, last = string.match(state[2] or '', '^([%d.]+)~?%d* (.+)$')
   if not last or rid and last ~= rid then return false end
   call('HSET', key, 'd', delay)
   ago = tonumber(ago)
-  if ago < 0 then
-    call('HSET', key, 'n', exact(exact_now()))
+  if ago < 0 then  -- the delay after the request before holds
+    call('HSET', key, 'n', exact(math.max(exact_now(), (tonumber(state[1]) or 0) - tonumber(delay))))
     return true
   end
   local next_time = exact_now() - ago + tonumber(delay)
@@ -268,15 +269,16 @@ end
 -- on that may come after the completion.
 local function delay_if_untold(key)
   local d = call('HGET', key, 'd')
-  if d and not is_unsent(d) then delay_from(key, 0) end
+  if d and unsent_until(d) == 0 then delay_from(key, 0) end
 end
 
 -- Claim sees the hosts that wait for an address when the first of them may be asked.
 local function show_address(address)
   local first = call('ZRANGE', WAITING(address), 0, 0, 'WITHSCORES')
   local state = call('HMGET', ADDRESS(address), 'n', 'd')
-  if not first[2] or is_unsent(state[2]) then return call('ZREM', HOSTS, naming.entry_of(address)) end
-  local due = math.max(tonumber(first[2]), (tonumber(state[1]) or 0) - AHEAD, now_ms())
+  local till = unsent_until(state[2])
+  if not first[2] or till == FOREVER then return call('ZREM', HOSTS, naming.entry_of(address)) end
+  local due = math.max(tonumber(first[2]), (tonumber(state[1]) or 0) - AHEAD, till, now_ms())
   call('ZADD', HOSTS, integer(math.ceil(due)), naming.entry_of(address))
 end
 

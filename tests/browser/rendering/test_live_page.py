@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from crawlframe.errors import (
     PageOpen,
 )
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.journey.context import FetchContext
+from crawlframe.fetch.journey.context import FetchContext, SendTime
 from crawlframe.fetch.journey.cookies import TaskCookies
 from crawlframe.request.request import Request
 from crawlframe.response.live_page import LivePage, Navigation
@@ -62,6 +63,24 @@ def use(
             return await callback(await response.page(), response, downloader)
 
     return browser.run(job, deadline=kept)
+
+
+def test_each_further_document_waits_for_its_turn_at_the_host(browser: Browser, site: Site) -> None:
+    html(site, "/next", "<p>next")
+    send_time, turns = SendTime(), []
+
+    @contextlib.asynccontextmanager
+    async def turn_at(url: str) -> AsyncIterator[None]:
+        turns.append((url, paths(site)))
+        yield
+
+    async def callback(page: LivePage, response: Any, _: Any) -> None:
+        assert turns == []
+        await page.goto(f"{site.url}/next")
+
+    send_time.turn_at = turn_at
+    use(browser, site, callback, send_time=send_time)
+    assert turns == [(f"{site.url}/next", ["/"])]
 
 
 def test_it_is_the_page_that_was_rendered_and_has_the_api_of_playwright(

@@ -167,15 +167,15 @@ local function examine(pool, id, concurrency)
   local state = call('HMGET', HOST(name), 'a', 'n', 'd', 'r', 'p', 'g', 'v')
   local active, next_time = math.max(0, tonumber(state[1]) or 0), tonumber(state[2]) or 0
   local from = math.max(claimable_from(next_time, state[3]), tonumber(state[4]) or 0)
-  if active > 0 and is_unsent(state[3]) then from = FOREVER end
+  local beside, until_then, some, awaited = 0, 0, true, 0
+  if state[7] then beside, until_then, some, awaited = gate.count_permits(name) end
+  if not some then call('HDEL', HOST(name), 'v') end
+  local till = state[3] and math.max(awaited, unsent_until(state[3])) or 0
+  if till > now and (active > 0 or till < FOREVER) then
+    from, pool.unknown = math.max(from, till), true  -- it may be earlier
+  end
   if from > now then return wait_for(pool, id, from) end
   local limit = state[5] and 1 or pool.each and concurrency or math.huge
-  local beside, until_then = 0, 0
-  if state[7] then
-    local some
-    beside, until_then, some = gate.count_permits(name)
-    if not some then call('HDEL', HOST(name), 'v') end
-  end
   if active + beside >= limit then
     if beside > 0 then pool.unknown = true end  -- the fetch beside the queue may be over earlier
     return wait_for(pool, id, active > 0 and FOREVER or until_then)

@@ -48,10 +48,16 @@ end
 local function is_early(visit)
   if visit.resting then return false end
   local from = claimable_from(visit.next_time, visit.d)
-  if from > now then show_again(visit, from)
-  elseif visit.active > 0 and is_unsent(visit.d) then
-    hide(visit)  -- note_sent adds it again, or free_slots
-  else return false end
+  if visit.d then from = math.max(from, visit.awaited) end
+  if from <= now then
+    from = unsent_until(visit.d)
+    if from == FOREVER and visit.active > 0 then
+      hide(visit)  -- note_sent adds it again, or free_slots
+      return true
+    end
+  end
+  if from <= now or from == FOREVER then return false end
+  show_again(visit, from)
   return true
 end
 
@@ -131,7 +137,7 @@ local function note_address(visit, terms, some)
   local address = visit.address
   address.active = address.active + some
   if terms and visit.spacing > 0 then
-    address.next_time, address.unsent = terms.at + visit.spacing, true
+    address.next_time, address.unsent = terms.at + visit.spacing, FOREVER
     local d = integer(visit.spacing) .. ' ' .. rids[#rids]
     call('HSET', ADDRESS(address.name), 'n', exact(address.next_time), 'd', d)
   end
@@ -248,10 +254,10 @@ local function wait_at_address(visit, from)
   local after = math.max(now, from) + (visit.got > 0 and 1 or 0)  -- hosts that got nothing come first
   call('ZADD', WAITING(address.name), integer(math.ceil(after)), visit.name)
   local crowded = visit.crowd > 0 and address.active + address.beside >= visit.crowd
-  if address.unsent or crowded and address.active > 0 then
+  if address.unsent == FOREVER or crowded and address.active > 0 then
     call('ZREM', HOSTS, naming.entry_of(address.name))  -- free_slots adds it again, or note_sent
   else
-    local due = crowded and address.until_then or address.next_time - AHEAD
+    local due = crowded and address.until_then or math.max(address.unsent, address.next_time - AHEAD)
     call('ZADD', HOSTS, integer(math.ceil(due)), naming.entry_of(address.name))
   end
 end

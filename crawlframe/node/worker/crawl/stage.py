@@ -8,7 +8,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from crawlframe.fetch.body.memory import Account
-from crawlframe.fetch.journey.context import SendTime
+from crawlframe.fetch.journey.context import SendTime, TurnAt
 from crawlframe.fetch.journey.trail import Check, Trail
 from crawlframe.frontier.client.records import NO_SIGNAL, Claimed, Signal
 from crawlframe.node.worker.crawl.stored_copy import StoredCopy
@@ -22,8 +22,9 @@ from crawlframe.run.outcome import Outcome
 @dataclass(slots=True, eq=False)
 class CrawlFetch:
     """One fetch of a crawl on its way through the stages. ``asked``: the request for the next
-    stage. ``check`` is awaited with each URL before it is sent. ``in_place``: files about its host
-    are read within it. ``signal``: the last download's report about its host. ``misjudged``: the
+    stage. ``turn_at``: the fetch's turn at the host of a URL, where a file about its host is read
+    within it after a redirect; None: the request goes there. ``check`` is awaited with each URL
+    before it is sent. ``signal``: the last download's report about its host. ``misjudged``: the
     error of the spider's ``is_blocked``. ``stays``: the redirect's target needs no claim of its
     own."""
 
@@ -34,7 +35,7 @@ class CrawlFetch:
     account: Account
     send_time: SendTime = field(default_factory=SendTime)
     proxy: ChosenProxy | None = None
-    in_place: bool = False
+    turn_at: TurnAt | None = None
     check: Check | None = None
     signal: Signal = NO_SIGNAL
     misjudged: Exception | None = None

@@ -6,19 +6,22 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import ClassVar
 from weakref import WeakValueDictionary
 
 from crawlframe.base.limits import HOST_BYTE_LIMIT
 from crawlframe.base.stats import RUNNING
+from crawlframe.base.urls import host_of
 from crawlframe.errors import ConfigError, FetchError, ProxyFailed, RobotsUnread
 from crawlframe.fetch.body.memory import Account
 from crawlframe.fetch.downloader import Downloader, limits_of
-from crawlframe.fetch.journey.trail import Trail
+from crawlframe.fetch.journey.trail import Challenged, Trail
 from crawlframe.node.worker.crawl.stage import CrawlFetch, Next, Stage
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
-from crawlframe.node.worker.fetch.permits import LONGEST_WAIT, HostPermits
+from crawlframe.node.worker.fetch.fetching import MAX_CHALLENGES
+from crawlframe.node.worker.fetch.permits import LONGEST_WAIT, Asked, HostPermits
 from crawlframe.node.worker.fetch.proxies import ProxySource
 from crawlframe.node.worker.robots.site_files import Wait
 from crawlframe.proxies.place import limited_at
@@ -72,7 +75,7 @@ class InlineFetch:
 
     async def fetch(self, request: Request) -> Response:
         """Returns the response, whatever its status. Raises FetchError."""
-        trail = Trail(request)
+        trail = Trail(request, paced=True)
         try:
             with self._downloader.memory.account() as account:
                 return await trail.follow(partial(self._hop, trail, account))
@@ -96,7 +99,7 @@ class InlineFetch:
     async def _download(self, trail: Trail, account: Account, asked: Request) -> Response:
         trail.begin()
         rid = make_rid(self._crawl.spec.task, asked.fingerprint())
-        fetch = CrawlFetch(self._crawl, rid, asked, trail, account, in_place=True)
+        fetch = CrawlFetch(self._crawl, rid, asked, trail, account)
         return await self._stages(fetch)
 
     async def _permit(self, fetch: CrawlFetch, call_next: Next[CrawlFetch]) -> Response:
@@ -123,8 +126,9 @@ class InlineFetch:
         lender: Outcome | None,
         call_next: Next[CrawlFetch],
     ) -> Response:
-        """Fetches with a permit, and again with a second permit once the robots.txt is known."""
-        crawl, asked = self._crawl, fetch.asked
+        """Fetches with a permit, and again with another permit once the robots.txt is known, or to
+        answer a challenge."""
+        crawl, asked, challenges = self._crawl, fetch.asked, 0
         patient_until = time.monotonic() + LONGEST_WAIT
         seconds = limits_of(asked, crawl.settings).timeout
         while True:
@@ -138,22 +142,39 @@ class InlineFetch:
             address = ""
             if crawl.settings.ip.limited:
                 address = await self._downloader.address_of(asked.url)
-            permit_of = self._permits.take(crawl, where, seconds, own=own, address=address)
+            rid = lender.rid if own and lender is not None else b""
+            permit_of = self._permits.take(
+                crawl, Asked(where, seconds, rid, address), fetch.send_time
+            )
             try:
                 async with permit_of as permit:
                     if lender is not None:
                         lender.fetch.slot_lent = True
-                    fetch.proxy = via
+                    fetch.proxy, fetch.turn_at = via, partial(self._turn_at, fetch, route)
+                    fetch.send_time.turn_at = fetch.turn_at
                     try:
                         return await call_next(fetch)
                     finally:
                         permit.signal = fetch.signal
+            except Challenged:
+                challenges += 1
+                fetch.trail.paced = challenges < MAX_CHALLENGES
             except Wait as wait:
                 pause = max(POLL, wait.seconds)
                 if time.monotonic() + pause > patient_until:
                     why = f"it is not known within {LONGEST_WAIT:g} s"
                     raise RobotsUnread(asked.url, "timeout", why, pause) from None
                 await asyncio.sleep(pause)
+
+    def _turn_at(
+        self, fetch: CrawlFetch, route: str, url: str
+    ) -> AbstractAsyncContextManager[object]:
+        """A permit beside the fetch's own, whose slot it uses at the same host."""
+        host = host_of(url)
+        place = limited_at(host, route, fetch.proxy.id if fetch.proxy else 0)
+        lender = fetch.rid if host == fetch.asked.host else b""
+        seconds = limits_of(fetch.asked, self._crawl.settings).timeout
+        return self._permits.take(self._crawl, Asked(place, seconds, lender), fetch.send_time)
 
     async def _proxy_for(self, asked: Request, route: str) -> ChosenProxy | None:
         """The proxy of a fetch in a slot of its own. Raises ProxyFailed."""

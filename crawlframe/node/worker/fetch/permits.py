@@ -9,12 +9,15 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import NamedTuple
 
 from redis import RedisError
 
 from crawlframe.errors import Fenced, FetchError
-from crawlframe.frontier.client.records import NO_SIGNAL, Signal
+from crawlframe.fetch.journey.context import SendTime
+from crawlframe.frontier.client.records import NEVER_SENT, NO_SIGNAL, Signal
 from crawlframe.frontier.permits import Permit
 from crawlframe.frontier.reservations import Target
 from crawlframe.node.worker.commit.stores import Batches, Stores
@@ -49,10 +52,28 @@ class TaskOver(FetchError):
         super().__init__(f"nothing was fetched from {host}: the task was cancelled")
 
 
+class Asked(NamedTuple):
+    """A fetch of a host, within so many ``seconds``. ``lender``: a request of this worker that is
+    being run, whose slot it uses. ``address``: of the host, for a task that limits requests per
+    address."""
+
+    host: str
+    seconds: float
+    lender: bytes = b""
+    address: str = ""
+
+
 class HeldPermit:
-    """A permit while its fetch is made. ``signal``: the fetch's report about the host."""
+    """A permit while its fetch is made. ``signal``: the fetch's report about the host.
+    ``sent``: time.monotonic() when it was sent, in seconds; None: not yet."""
 
     signal = NO_SIGNAL
+    sent: float | None = None
+
+    @property
+    def ago(self) -> float:
+        """Milliseconds since the fetch was sent, or NEVER_SENT."""
+        return NEVER_SENT if self.sent is None else 1000 * (time.monotonic() - self.sent)
 
 
 class HostPermits(ABC):
@@ -60,17 +81,10 @@ class HostPermits(ABC):
 
     @abstractmethod
     def take(
-        self,
-        crawl: TaskCrawl,
-        host: str,
-        seconds: float,
-        *,
-        own: bool = False,
-        address: str = "",
+        self, crawl: TaskCrawl, asked: Asked, send_time: SendTime
     ) -> contextlib.AbstractAsyncContextManager[HeldPermit]:
-        """A context for one fetch of a task, within so many seconds. ``own``: in the slot of a
-        request of this worker that is being run. ``address``: of the host, for a task that limits
-        requests per address. Raises HostBusy and TaskOver."""
+        """A context for one fetch of a task, which gets its ``send_time``. Raises HostBusy and
+        TaskOver."""
 
     async def follow(self, target: Target) -> int:
         """As Reservations.follow. Without a frontier, every redirect is followed."""
@@ -88,55 +102,58 @@ class StoredPermits(HostPermits):
 
     @contextlib.asynccontextmanager
     async def take(
-        self,
-        crawl: TaskCrawl,
-        host: str,
-        seconds: float,
-        *,
-        own: bool = False,
-        address: str = "",
+        self, crawl: TaskCrawl, asked: Asked, send_time: SendTime
     ) -> AsyncIterator[HeldPermit]:
-        token, held = os.urandom(9), HeldPermit()
+        token, held, task = os.urandom(9), HeldPermit(), crawl.spec.task
+        host, lasts = asked.host, round(1000 * (asked.seconds + MARGIN))
+
+        def ask(patience: int) -> Permit:
+            where = self._generation, task, host, token
+            return self._permits.ask(*where, lasts, patience, asked.lender, asked.address)
+
+        def note_sent() -> None:
+            held.sent = time.monotonic()
+            self._tell(lambda: self._permits.note_sent(host, token, held.ago, self._generation))
+
+        def end() -> None:
+            signal = Signal(*held.signal)
+            self._permits.end(self._generation, task, host, token, signal, held.ago)
+
         try:
-            await self._wait_for(crawl.spec.task, host, token, seconds, own, address)
+            permit = await self._wait_for(host, ask)
+            due = time.monotonic() + permit.wait / 1000
+            send_time.put_off(due, note_sent if permit.spaced else lambda: None)
+            await asyncio.sleep(permit.wait / 1000)
             yield held
         finally:
-            self._end(crawl.spec.task, host, token, held)
+            self._tell(end)
 
     async def follow(self, target: Target) -> int:
         return await self._targets.ask(target)
 
-    async def _wait_for(
-        self, task: int, host: str, token: bytes, seconds: float, own: bool, address: str
-    ) -> None:
+    async def _wait_for(self, host: str, ask: Callable[[int], Permit]) -> Permit:
         until = time.monotonic() + LONGEST_WAIT
         while True:
             left = until - time.monotonic()
-            ms = round(1000 * (seconds + MARGIN)), max(0, round(1000 * left))
-
-            def ask(ms: tuple[int, int] = ms) -> Permit:
-                where = self._generation, task, host, token
-                return self._permits.ask(*where, *ms, own=own, address=address)
-
-            permit = await self._stores.ask(ask)
+            permit = await self._stores.ask(partial(ask, max(0, round(1000 * left))))
             if permit.ended:
                 raise TaskOver(host)
             if permit.given:
-                return await asyncio.sleep(permit.wait / 1000)
+                return permit
             if permit.wait > 1000 * left:
                 raise HostBusy(host, permit.wait / 1000)
             await asyncio.sleep(min(permit.wait / 1000, ASK_AGAIN))
 
-    def _end(self, task: int, host: str, token: bytes, held: HeldPermit) -> None:
-        def end() -> None:
+    def _tell(self, report: Callable[[], None]) -> None:
+        def tell() -> None:
             try:
-                self._permits.end(self._generation, task, host, token, Signal(*held.signal))
+                report()
             except Fenced:
                 self._stores.leave()
             except (RedisError, OSError):
-                pass  # it lapses
+                pass  # the permit lapses
 
-        self._stores.call(end)
+        self._stores.call(tell)
 
 
 class LocalPermits(HostPermits):
@@ -149,16 +166,14 @@ class LocalPermits(HostPermits):
 
     @contextlib.asynccontextmanager
     async def take(
-        self,
-        crawl: TaskCrawl,
-        host: str,
-        seconds: float,
-        *,
-        own: bool = False,
-        address: str = "",
+        self, crawl: TaskCrawl, asked: Asked, send_time: SendTime
     ) -> AsyncIterator[HeldPermit]:
-        async with self._locks[host]:
-            await asyncio.sleep(self._next.get(host, 0.0) - time.monotonic())
+        host = asked.host
+        # A fetch within another one of the host would wait for that.
+        async with contextlib.nullcontext() if asked.lender else self._locks[host]:
+            due = self._next.get(host, 0.0)
+            send_time.put_off(due, lambda: None)
+            await asyncio.sleep(due - time.monotonic())
             began = time.monotonic()
             try:
                 yield HeldPermit()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -11,7 +12,7 @@ from crawlframe.base.limits import HOST_BYTE_LIMIT
 from crawlframe.base.urls import host_of
 from crawlframe.errors import FetchError
 from crawlframe.fetch.body.pictures import pictures_of
-from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.downloader import Downloader, limits_of
 from crawlframe.frontier.client.records import Signal
 from crawlframe.node.worker.crawl.callbacks import Callbacks, MiddlewareWatch
 from crawlframe.node.worker.crawl.stage import (
@@ -24,7 +25,7 @@ from crawlframe.node.worker.crawl.stage import (
 )
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.fetch.fetching import NO_FETCH, Way, download
-from crawlframe.node.worker.fetch.permits import HostPermits, LocalPermits
+from crawlframe.node.worker.fetch.permits import Asked, HostPermits, LocalPermits
 from crawlframe.node.worker.fetch.proxies import Proxying, ProxySource
 from crawlframe.node.worker.fetch.rendering import Rendering, RenderSource
 from crawlframe.node.worker.fetch.replay import CacheReplay, back_to_host, not_kept
@@ -35,6 +36,7 @@ from crawlframe.node.worker.pages.page_source import PageSource
 from crawlframe.node.worker.robots.guard import RobotsGuard, TdmGuard
 from crawlframe.node.worker.robots.side_trips import SideTrips
 from crawlframe.node.worker.verdict.signals import FetchReports, ResponseClassifier
+from crawlframe.proxies.place import limited_at
 from crawlframe.request.downloader_names import BROWSER
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
@@ -80,8 +82,9 @@ class Stages:
         self._rendering = rendering
         self._addresses = Addresses(downloader)
         self._usage = UsageSignals(user_agent)
-        self._side_trips = SideTrips(sources.robots, reports, reports.clock)
-        self._authors = AuthorsLayers(callbacks, sources.permits)
+        self._turns = Turns(sources.permits)
+        self._side_trips = SideTrips(sources.robots, self._turns.at, reports, reports.clock)
+        self._authors = AuthorsLayers(callbacks)
         self._classifier = ResponseClassifier(callbacks)
         self._classifier_inline = ResponseClassifier()
         self._tdm = None if sources.robots is None else TdmGuard(sources.robots)
@@ -146,8 +149,7 @@ class Stages:
             return
         if self._reuse is not None and uses_store:
             yield self._reuse.answer
-        if crawl.middlewares is not None:
-            yield self._authors.pay
+        yield self._turns.fetch
         if crawl.budget is not None:
             yield count_bytes
         robots, tdm = self._guards_of(crawl)
@@ -248,12 +250,41 @@ class Addresses:
         return address
 
 
+class Turns:
+    """The turns of one worker's requests at their hosts after the first, which their claim pays."""
+
+    def __init__(self, permits: HostPermits) -> None:
+        self._permits = permits
+
+    async def fetch(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
+        """A stage before a request is sent: it waits for another turn if the turn of the claim was
+        used: by a fetch of a middleware, or by a request before, such as a redirect that is
+        followed at once."""
+        outcome = fetch.outcome
+        if fetch.claimed.due is not None:  # its host or address has a delay
+            fetch.send_time.turn_at = partial(self.at, fetch)
+        if not outcome.fetch.slot_lent and not fetch.send_time.spent:
+            return await call_next(fetch)
+        outcome.fetch.slot_lent = False
+        async with self.at(fetch, fetch.asked.url):
+            return await call_next(fetch)
+
+    def at(self, fetch: ClaimedFetch, url: str) -> AbstractAsyncContextManager[object]:
+        """Another turn of a claim, at the host of a URL."""
+        outcome, host = fetch.outcome, host_of(url)
+        place, lender = outcome.limited_at, outcome.rid
+        if host != outcome.host:
+            via = outcome.fetch.via
+            place, lender = limited_at(host, outcome.route, via.id if via else 0), b""
+        seconds = limits_of(fetch.asked, fetch.crawl.settings).timeout
+        return self._permits.take(fetch.crawl, Asked(place, seconds, lender), fetch.send_time)
+
+
 class AuthorsLayers:
     """The middlewares of one worker. ``callbacks`` marks them while they run."""
 
-    def __init__(self, callbacks: Callbacks, permits: HostPermits) -> None:
+    def __init__(self, callbacks: Callbacks) -> None:
         self._callbacks = callbacks
-        self._permits = permits
 
     async def fetch(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
         """A stage. Raises MiddlewareFailed."""
@@ -271,13 +302,3 @@ class AuthorsLayers:
         response = await fetch.crawl.middlewares.fetch(fetch.asked, download, watch)
         fetch.account.settle(len(response.body))  # also for a response that a middleware made
         return response
-
-    async def pay(self, fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Response:
-        """A stage before a request is sent: if a middleware has fetched from its host, in its slot
-        and time, the request waits for another turn."""
-        if fetch.outcome.fetch.slot_lent:
-            fetch.outcome.fetch.slot_lent = False
-            place = fetch.outcome.limited_at
-            async with self._permits.take(fetch.crawl, place, 0.0, own=True):
-                pass
-        return await call_next(fetch)

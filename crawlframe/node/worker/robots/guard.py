@@ -20,7 +20,7 @@ from crawlframe.base.urls import host_of
 from crawlframe.conf import Settings
 from crawlframe.errors import ProxyFailed, RobotsForbidden, RobotsUnread
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.journey.context import SendTime
+from crawlframe.fetch.journey.context import SendTime, TurnAt
 from crawlframe.node.worker.crawl.stage import F, Next, NoResponse
 from crawlframe.node.worker.robots.site_files import (
     RETRY_SECONDS,
@@ -68,13 +68,13 @@ class LoadedValue(NamedTuple, Generic[V]):
 
 class Reader(NamedTuple):
     """The way that a request reads a file: ``user_agent`` and the downloader ``via`` are its own;
-    ``send_time``, ``proxy`` and ``in_place`` as in ``SiteFiles.read``."""
+    ``send_time``, ``proxy`` and ``turn_at`` as in ``SiteFiles.read``."""
 
     user_agent: str
     via: str
     send_time: SendTime | None = None
     proxy: ChosenProxy | None = None
-    in_place: bool = False
+    turn_at: TurnAt | None = None
 
 
 class SiteRules(ABC, Generic[K, V]):
@@ -142,7 +142,7 @@ class SiteRules(ABC, Generic[K, V]):
         turn = await self.store.turn(key_of(errand.file))
         if turn.mine:
             turn = await self.files.read(
-                errand, turn, reader.send_time, reader.proxy, in_place=reader.in_place
+                errand, turn, reader.send_time, reader.proxy, reader.turn_at
             )
         state, now, fresh = turn
         if not state.is_known(now):
@@ -191,7 +191,7 @@ class RobotsGuard(SiteRules[tuple[str, str], Rules]):
         after ``divert`` has ended the outcome."""
         reader = self.reader_of(fetch.asked, fetch.crawl.settings)
         reader = reader._replace(
-            send_time=fetch.send_time, proxy=fetch.proxy, in_place=fetch.in_place
+            send_time=fetch.send_time, proxy=fetch.proxy, turn_at=fetch.turn_at
         )
         fetch.check = check = RobotsCheck(self, reader)
         try:

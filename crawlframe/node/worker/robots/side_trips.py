@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.base.urls import host_of
@@ -20,13 +21,18 @@ MAX_HOLDS = 10_000  # requests remembered
 
 
 class SideTrips:
-    """Side trips of one worker. ``robots`` reads the files; None: there are none. ``clock`` returns
-    seconds."""
+    """Side trips of one worker. ``robots`` reads the files; None: there are none. ``turn_at``: the
+    turn of a claim at the host of another URL. ``clock`` returns seconds."""
 
     def __init__(
-        self, robots: RobotsGuard | None, reports: FetchReports, clock: Callable[[], float]
+        self,
+        robots: RobotsGuard | None,
+        turn_at: Callable[[ClaimedFetch, str], AbstractAsyncContextManager[object]],
+        reports: FetchReports,
+        clock: Callable[[], float],
     ) -> None:
         self._robots = robots
+        self._turn_at = turn_at
         self._reports = reports
         self._clock = clock
         # rid -> when the frontier may let it go
@@ -38,7 +44,7 @@ class SideTrips:
             self._hold(fetch.outcome, why)
         else:
             home = fetch.outcome.place_of(fetch.outcome.host)
-            await self._send(fetch.outcome, why.errand._replace(home=home))
+            await self._send(fetch, why.errand._replace(home=home))
 
     async def go_on(self, fetch: ClaimedFetch) -> Response:
         """Makes, in place of a fetch, a step of the errand that has brought the request to this
@@ -59,7 +65,7 @@ class SideTrips:
         self._reports.end(fetch)
         if not step.sent:
             outcome.fetch.fetch_ms = 0
-        await self._send(outcome, step.errand)
+        await self._send(fetch, step.errand)
         raise NoResponse
 
     def _hold(self, outcome: Outcome, wait: Wait) -> None:
@@ -78,12 +84,14 @@ class SideTrips:
             self._until[outcome.rid] = now + 0.9 * wait.seconds
         outcome.end(Verdict.RELEASE)
 
-    async def _send(self, outcome: Outcome, errand: Errand | None) -> None:
+    async def _send(self, fetch: ClaimedFetch, errand: Errand | None) -> None:
         """Sends the request on an errand; home, if that is None."""
-        here = outcome.side_trip
+        outcome = fetch.outcome
+        here, via = outcome.side_trip, outcome.fetch.via
         while errand is not None and not self._reports.moves(outcome.host, host_of(errand.url)):
             assert self._robots is not None
-            errand = (await self._robots.files.go_on(errand, proxy=outcome.fetch.via)).errand
+            async with self._turn_at(fetch, errand.url):
+                errand = (await self._robots.files.go_on(errand, fetch.send_time, via)).errand
         if errand is None and here is None:
             outcome.end(Verdict.RELEASE)
             return

@@ -16,7 +16,7 @@ from crawlframe.base.urls import host_of
 from crawlframe.conf import Settings
 from crawlframe.errors import BadUrl, PrivateAddress, ProxyFailed
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.journey.context import FetchContext, SendTime
+from crawlframe.fetch.journey.context import FetchContext, SendTime, TurnAt
 from crawlframe.frontier.client.records import ANSWERED, NO_SIGNAL, REFUSED, UNREACHABLE, Signal
 from crawlframe.node.worker.commit.stores import Batches, Stores
 from crawlframe.node.worker.verdict.signals import NO_MEASURE, REFUSING
@@ -141,20 +141,23 @@ class SiteFiles:
         turn: RobotsTurn,
         send_time: SendTime | None,
         proxy: ChosenProxy | None = None,
-        *,
-        in_place: bool,
+        turn_at: TurnAt | None = None,
     ) -> RobotsTurn:
         """Reads a file where it should be, and returns the turn with its state. ``send_time``: of
-        its transfers; ``proxy``: through which they go; ``in_place``: redirects are followed at
-        once. Raises Elsewhere if it redirects; PrivateAddress and BadUrl if no request may be sent
-        there; ProxyFailed."""
+        its transfers; ``proxy``: through which they go; ``turn_at``: as of CrawlFetch. Raises
+        Elsewhere if it redirects; PrivateAddress and BadUrl if no request may be sent there;
+        ProxyFailed; with ``turn_at``, FetchError if there is no turn."""
         began = self._clock()
         try:
-            while isinstance(got := await self._ask(errand, send_time, proxy), RobotsMoved):
+            got = await self._ask(errand, send_time, proxy)
+            while isinstance(got, RobotsMoved):
                 errand = errand._replace(url=got.url, hops=errand.hops + 1)
-                if not in_place:
+                if turn_at is None:
                     await self._send_out(errand)
                     raise Elsewhere(errand)
+                await self._store.keep(key_of(errand.file), ERRAND)
+                async with turn_at(errand.url):
+                    got = await self._ask(errand, send_time, proxy)
         except (PrivateAddress, BadUrl, ProxyFailed):
             await self._store.save(key_of(errand.file), turn.state)
             raise
