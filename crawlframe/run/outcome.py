@@ -18,7 +18,7 @@ from crawlframe.base.stats import PageStats
 from crawlframe.files.saved_file import SavedFile
 from crawlframe.items.models import ModelItem
 from crawlframe.pages.copy import PageCopy
-from crawlframe.proxies.place import limited_at, place_of
+from crawlframe.proxies.place import place_of
 from crawlframe.proxies.proxy import ChosenProxy, Proxy
 from crawlframe.request.record import Errand, Hop, hops_of, read_head
 from crawlframe.request.request import Admission
@@ -177,12 +177,6 @@ class Outcome:
     def lends(self, host: str, route: str = "") -> bool:
         """Whether it has a slot of this host, which its inline fetches of the same route use."""
         return self.fetch.slot and self.host == host and self.route == route
-
-    @property
-    def limited_at(self) -> str:
-        """The name under which the frontier keeps the limits of its host."""
-        via = self.fetch.via
-        return limited_at(self.host, self.route, via.id if via else 0)
 
     def place_of(self, host: str) -> str:
         """The place where the request waits at another host."""

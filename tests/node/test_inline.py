@@ -17,7 +17,7 @@ from crawlframe.fetch.journey.journey import Answer, Journey
 from crawlframe.fetch.page_cache import PageCache
 from crawlframe.frontier.client.records import ANSWERED, NOTHING, REFUSED, Claimed
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
-from crawlframe.node.worker.fetch.permits import Asked, HeldPermit, HostPermits
+from crawlframe.node.worker.fetch.permits import HeldPermit, HostFetch, HostPermits
 from crawlframe.node.worker.fetch.replay import CacheReplay
 from crawlframe.node.worker.robots.guard import RobotsGuard
 from crawlframe.request.request import Request
@@ -44,7 +44,7 @@ class Recorded(HostPermits):
 
     @contextlib.asynccontextmanager
     async def take(
-        self, crawl: TaskCrawl, asked: Asked, send_time: SendTime
+        self, crawl: TaskCrawl, asked: HostFetch, send_time: SendTime
     ) -> AsyncIterator[HeldPermit]:
         held, host = HeldPermit(), asked.host
         self.open.append(host)

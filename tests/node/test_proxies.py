@@ -217,8 +217,6 @@ def test_the_target_of_a_redirect_has_the_same_route() -> None:
     assert outcome.place_of("other.example") == "other.example|pool:eu"
     assert not outcome.lends("h.example")
     assert outcome.lends("h.example", "pool:eu")
-    outcome.fetch.via = ONE
-    assert outcome.limited_at == "h.example|7"
 
 
 def test_a_blocked_session_loses_its_cookies() -> None:

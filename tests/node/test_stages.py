@@ -59,7 +59,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     return listed
 
 
-PATH = ["UsageSignals.fetch", "Fetching._follow", "ResponseClassifier.fetch"]
+PATH = ["UsageSignals.fetch", "Fetching._follow", "Turns.fetch", "ResponseClassifier.fetch"]
 
 
 def test_a_plain_request_passes_what_every_request_does(listed: Callable[..., list[str]]) -> None:
@@ -74,7 +74,7 @@ def test_a_plain_request_passes_what_every_request_does(listed: Callable[..., li
         ({"byte_limit": 1}, ["spare_bytes", "count_bytes"]),
         ({"ip": {"delay": 1.0}}, ["Addresses.fetch"]),
         ({"proxy": "pool"}, ["Proxying.fetch"]),
-        ({"middlewares": (Layer,)}, ["AuthorsLayers.fetch", "AuthorsLayers.pay"]),
+        ({"middlewares": (Layer,)}, ["AuthorsLayers.fetch"]),
         ({"options": {"timeout": 3.0}}, ["Rendering.fetch", "Proxying.fetch", "take_file"]),
     ],
 )

@@ -88,6 +88,7 @@ DEFECTS: dict[str, Change | tuple[Change, ...]] = {
         "permit", "seen.active + seen.beside >= terms.concurrency", "false"
     ),
     "permit without the delay": InScript("permit", "or 0), terms.at", "or 0), now"),
+    "a delay from when a permit is given": InScript("permit", "space(HOST(host), terms.delay)"),
     # Programs.
     "complete before the commit is known": (
         InProgram(committer.Committer, "_commit", lambda real: _commits_nothing(real)),

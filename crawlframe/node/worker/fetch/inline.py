@@ -6,14 +6,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import ClassVar
 from weakref import WeakValueDictionary
 
 from crawlframe.base.limits import HOST_BYTE_LIMIT
 from crawlframe.base.stats import RUNNING
-from crawlframe.base.urls import host_of
 from crawlframe.errors import ConfigError, FetchError, ProxyFailed, RobotsUnread
 from crawlframe.fetch.body.memory import Account
 from crawlframe.fetch.downloader import Downloader, limits_of
@@ -21,7 +19,7 @@ from crawlframe.fetch.journey.trail import Challenged, Trail
 from crawlframe.node.worker.crawl.stage import CrawlFetch, Next, Stage
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.fetch.fetching import MAX_CHALLENGES
-from crawlframe.node.worker.fetch.permits import LONGEST_WAIT, Asked, HostPermits
+from crawlframe.node.worker.fetch.permits import LONGEST_WAIT, HostFetch, HostPermits
 from crawlframe.node.worker.fetch.proxies import ProxySource
 from crawlframe.node.worker.robots.site_files import Wait
 from crawlframe.proxies.place import limited_at
@@ -144,14 +142,14 @@ class InlineFetch:
                 address = await self._downloader.address_of(asked.url)
             rid = lender.rid if own and lender is not None else b""
             permit_of = self._permits.take(
-                crawl, Asked(where, seconds, rid, address), fetch.send_time
+                crawl, HostFetch(where, seconds, rid, address), fetch.send_time
             )
             try:
                 async with permit_of as permit:
                     if lender is not None:
                         lender.fetch.slot_lent = True
-                    fetch.proxy, fetch.turn_at = via, partial(self._turn_at, fetch, route)
-                    fetch.send_time.turn_at = fetch.turn_at
+                    turn_at = partial(self._permits.beside, fetch, asked.host, fetch.rid, route)
+                    fetch.proxy, fetch.turn_at, fetch.send_time.turn_at = via, turn_at, turn_at
                     try:
                         return await call_next(fetch)
                     finally:
@@ -165,16 +163,6 @@ class InlineFetch:
                     why = f"it is not known within {LONGEST_WAIT:g} s"
                     raise RobotsUnread(asked.url, "timeout", why, pause) from None
                 await asyncio.sleep(pause)
-
-    def _turn_at(
-        self, fetch: CrawlFetch, route: str, url: str
-    ) -> AbstractAsyncContextManager[object]:
-        """A permit beside the fetch's own, whose slot it uses at the same host."""
-        host = host_of(url)
-        place = limited_at(host, route, fetch.proxy.id if fetch.proxy else 0)
-        lender = fetch.rid if host == fetch.asked.host else b""
-        seconds = limits_of(fetch.asked, self._crawl.settings).timeout
-        return self._permits.take(self._crawl, Asked(place, seconds, lender), fetch.send_time)
 
     async def _proxy_for(self, asked: Request, route: str) -> ChosenProxy | None:
         """The proxy of a fetch in a slot of its own. Raises ProxyFailed."""

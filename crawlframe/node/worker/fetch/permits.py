@@ -15,13 +15,17 @@ from typing import NamedTuple
 
 from redis import RedisError
 
+from crawlframe.base.urls import host_of
 from crawlframe.errors import Fenced, FetchError
+from crawlframe.fetch.downloader import limits_of
 from crawlframe.fetch.journey.context import SendTime
 from crawlframe.frontier.client.records import NEVER_SENT, NO_SIGNAL, Signal
 from crawlframe.frontier.permits import Permit
 from crawlframe.frontier.reservations import Target
 from crawlframe.node.worker.commit.stores import Batches, Stores
+from crawlframe.node.worker.crawl.stage import CrawlFetch
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
+from crawlframe.proxies.place import limited_at
 from crawlframe.run.reasons import CANCELLED
 
 LONGEST_WAIT = 60.0  # seconds that a fetch waits for its host; callbacks have 120 by default
@@ -52,7 +56,7 @@ class TaskOver(FetchError):
         super().__init__(f"nothing was fetched from {host}: the task was cancelled")
 
 
-class Asked(NamedTuple):
+class HostFetch(NamedTuple):
     """A fetch of a host, within so many ``seconds``. ``lender``: a request of this worker that is
     being run, whose slot it uses. ``address``: of the host, for a task that limits requests per
     address."""
@@ -81,10 +85,20 @@ class HostPermits(ABC):
 
     @abstractmethod
     def take(
-        self, crawl: TaskCrawl, asked: Asked, send_time: SendTime
+        self, crawl: TaskCrawl, asked: HostFetch, send_time: SendTime
     ) -> contextlib.AbstractAsyncContextManager[HeldPermit]:
         """A context for one fetch of a task, which gets its ``send_time``. Raises HostBusy and
         TaskOver."""
+
+    def beside(
+        self, fetch: CrawlFetch, home: str, lender: bytes, route: str, url: str
+    ) -> contextlib.AbstractAsyncContextManager[HeldPermit]:
+        """A further permit of a fetch, at the host of a URL. At its ``home`` it has the slot of the
+        ``lender``."""
+        host, via, settings = host_of(url), fetch.proxy, fetch.crawl.settings
+        place = limited_at(host, route, via.id if via else 0)
+        asked = place, limits_of(fetch.asked, settings).timeout, lender if host == home else b""
+        return self.take(fetch.crawl, HostFetch(*asked), fetch.send_time)
 
     async def follow(self, target: Target) -> int:
         """As Reservations.follow. Without a frontier, every redirect is followed."""
@@ -102,7 +116,7 @@ class StoredPermits(HostPermits):
 
     @contextlib.asynccontextmanager
     async def take(
-        self, crawl: TaskCrawl, asked: Asked, send_time: SendTime
+        self, crawl: TaskCrawl, asked: HostFetch, send_time: SendTime
     ) -> AsyncIterator[HeldPermit]:
         token, held, task = os.urandom(9), HeldPermit(), crawl.spec.task
         host, lasts = asked.host, round(1000 * (asked.seconds + MARGIN))
@@ -166,7 +180,7 @@ class LocalPermits(HostPermits):
 
     @contextlib.asynccontextmanager
     async def take(
-        self, crawl: TaskCrawl, asked: Asked, send_time: SendTime
+        self, crawl: TaskCrawl, asked: HostFetch, send_time: SendTime
     ) -> AsyncIterator[HeldPermit]:
         host = asked.host
         # A fetch within another one of the host would wait for that.

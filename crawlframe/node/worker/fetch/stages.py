@@ -12,7 +12,7 @@ from crawlframe.base.limits import HOST_BYTE_LIMIT
 from crawlframe.base.urls import host_of
 from crawlframe.errors import FetchError
 from crawlframe.fetch.body.pictures import pictures_of
-from crawlframe.fetch.downloader import Downloader, limits_of
+from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.client.records import Signal
 from crawlframe.node.worker.crawl.callbacks import Callbacks, MiddlewareWatch
 from crawlframe.node.worker.crawl.stage import (
@@ -25,7 +25,7 @@ from crawlframe.node.worker.crawl.stage import (
 )
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.fetch.fetching import NO_FETCH, Way, download
-from crawlframe.node.worker.fetch.permits import Asked, HostPermits, LocalPermits
+from crawlframe.node.worker.fetch.permits import HostPermits, LocalPermits
 from crawlframe.node.worker.fetch.proxies import Proxying, ProxySource
 from crawlframe.node.worker.fetch.rendering import Rendering, RenderSource
 from crawlframe.node.worker.fetch.replay import CacheReplay, back_to_host, not_kept
@@ -36,7 +36,6 @@ from crawlframe.node.worker.pages.page_source import PageSource
 from crawlframe.node.worker.robots.guard import RobotsGuard, TdmGuard
 from crawlframe.node.worker.robots.side_trips import SideTrips
 from crawlframe.node.worker.verdict.signals import FetchReports, ResponseClassifier
-from crawlframe.proxies.place import limited_at
 from crawlframe.request.downloader_names import BROWSER
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
@@ -271,13 +270,8 @@ class Turns:
 
     def at(self, fetch: ClaimedFetch, url: str) -> AbstractAsyncContextManager[object]:
         """Another turn of a claim, at the host of a URL."""
-        outcome, host = fetch.outcome, host_of(url)
-        place, lender = outcome.limited_at, outcome.rid
-        if host != outcome.host:
-            via = outcome.fetch.via
-            place, lender = limited_at(host, outcome.route, via.id if via else 0), b""
-        seconds = limits_of(fetch.asked, fetch.crawl.settings).timeout
-        return self._permits.take(fetch.crawl, Asked(place, seconds, lender), fetch.send_time)
+        outcome = fetch.outcome
+        return self._permits.beside(fetch, outcome.host, outcome.rid, outcome.route, url)
 
 
 class AuthorsLayers:
