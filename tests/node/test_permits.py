@@ -106,4 +106,4 @@ def test_a_page_waits_for_its_host_before_it_goes_on(bench: Bench) -> None:
     assert times[0] >= 99
     assert times[1] >= 199
     assert asked == [f"http://{HOST}/2"] * 2
-    assert bench.claim() == []
+    assert next_in(bench, began) >= 299
