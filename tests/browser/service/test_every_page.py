@@ -98,6 +98,8 @@ def test_lists_say_why_a_task_waits(site: str, page: Page, web: OddWeb) -> None:
     page.goto(found[0].replace("change", "pause"))
     page.click("#content form button[type=submit]")
     page.wait_for_url("**/host/*/change/")
+    page.goto(f"{site}admin/crawlservice/task/{task}/change/")
+    expect(page.get_by_text("Nothing is fetched now")).to_be_visible()  # nor in flight
     page.set_viewport_size({"width": 390, "height": 844})
     for place in ("crawlservice/task/", "spiders/", "spiders/watched"):
         page.goto(f"{site}admin/{place}")
