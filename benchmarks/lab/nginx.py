@@ -40,7 +40,7 @@ class Nginx:
     """``with Nginx(directory, work) as nginx: nginx.url``; ``work`` takes configuration and logs.
     ``log``: keep a log for ``hits``. ``locations``: further lines of the server's configuration.
     ``tls``: a file with key and certificate, for TLS 1.3 on all addresses of loopback; ``ports``
-    are those of HTTP/1.1 and HTTP/2 then.
+    are those of HTTP/1.1 and HTTP/2 then. ``everywhere``: on all of them without TLS.
 
     Raises FileNotFoundError without nginx on PATH, RuntimeError with nginx's words when it does
     not start."""
@@ -53,6 +53,7 @@ class Nginx:
         log: bool = True,
         locations: str = "",
         tls: Path | None = None,
+        everywhere: bool = False,
     ) -> None:
         self._program = find_program()
         self._work = work
@@ -61,6 +62,9 @@ class Nginx:
         self.port = _free_port()
         self.ports = (self.port, _free_port())
         self._listen = [f"127.0.0.1:{self.port}"]
+        if everywhere:
+            self._listen = [str(self.port)]
+            locations += "    allow 127.0.0.0/8;\n    deny all;\n"
         if tls is not None:
             self._listen = [f"{self.port} ssl", f"{self.ports[1]} ssl http2"]
             locations += (

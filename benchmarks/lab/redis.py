@@ -20,16 +20,15 @@ ANSWER_WITHIN = 30.0  # seconds
 
 class RedisServer:
     """``with RedisServer(directory) as redis: redis.url``; the directory is made, and keeps the
-    append-only file and the log. ``options`` are further words for the server, such as
-    ``"--maxmemory", "1gb"``.
+    append-only file and the log.
 
     Raises ConfigError without a server program, RuntimeError when it does not start."""
 
-    def __init__(self, directory: Path, *options: str) -> None:
+    def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._socket = directory / "redis.sock"
         self._log = directory / "redis.log"
-        self._command = [*server_command(directory, self._socket), *options]
+        self._command = server_command(directory, self._socket)
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"unix://{self._socket}?db=0"
         self.client = Redis.from_url(self.url)  # connects with its first command

@@ -1,1 +1,0 @@
-"""The frontier alone: simulated workers against one Redis."""

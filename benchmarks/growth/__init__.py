@@ -1,0 +1,1 @@
+"""Growth: the cost of a page as queue, tasks, hosts and ledger grow."""
