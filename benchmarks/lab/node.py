@@ -112,7 +112,8 @@ class Node:
             raise self.run.problem(f"ended with status {usage.code}")
         return usage
 
-    def wait_until_known(self, spider: str) -> None:
+    def wait_until_known(self, spider: str, every: float = POLL_EVERY) -> None:
+        """``every``: seconds between two looks."""
         deadline = time.monotonic() + NODE_TIMEOUT
         frontier = Frontier.connect(self._redis, Settings())
         try:
@@ -121,7 +122,7 @@ class Node:
                     raise self.run.problem("ended at its start")
                 if time.monotonic() > deadline:
                     raise self.run.problem(f"does not tell of a spider {spider!r}")
-                time.sleep(POLL_EVERY)
+                time.sleep(every)
         finally:
             frontier.store.redis.close()
 
@@ -155,11 +156,11 @@ def manage(
     )
 
 
-def migrated(postgres: Postgres, var: Path) -> str:
+def migrated(postgres: Postgres, var: Path, directory: Path = CHECKOUT) -> str:
     """The DSN of a database with all tables, from which ``new_database`` makes copies."""
     dsn = postgres.new_database()
     env = environment(var, dsn, "redis://127.0.0.1:1")
-    done = manage(env, "migrate", "--verbosity=0")
+    done = manage(env, "migrate", "--verbosity=0", directory=directory)
     if done.returncode:
         raise RuntimeError(f"manage.py migrate: {done.stderr[-2000:]}")
     return dsn

@@ -36,14 +36,7 @@ class Project:
     def __init__(self, directory: Path, modules: int) -> None:
         self.directory = directory
         self._upstream = directory.with_name(f"{directory.name}-upstream")
-        directory.mkdir()
-        for name in FRAMEWORK:
-            source = CHECKOUT / name
-            if source.is_dir():
-                ignore = shutil.ignore_patterns("__pycache__")
-                shutil.copytree(source, directory / name, ignore=ignore)
-            else:
-                shutil.copy(source, directory)
+        copy_framework(directory)
         self._front = directory / "crawlframe" / "__init__.py"
         self._front_text = self._front.read_text()
         self._front.write_text(self._front_text + EDITION.format(number=0))
@@ -77,6 +70,18 @@ class Project:
         return time.monotonic()
 
 
+def copy_framework(directory: Path) -> None:
+    """Copies this framework, as it is now, into a new directory."""
+    directory.mkdir()
+    for name in FRAMEWORK:
+        source = CHECKOUT / name
+        if source.is_dir():
+            ignore = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(source, directory / name, ignore=ignore)
+        else:
+            shutil.copy(source, directory)
+
+
 def spider_modules(count: int) -> dict[str, str]:
     """File name -> text of the package ``spiders``: ``count`` modules with a spider each, much as
     people write them, and their shared code."""
@@ -94,8 +99,8 @@ def spider_modules(count: int) -> dict[str, str]:
     return texts
 
 
-def git(directory: Path, *words: str) -> None:
-    """Runs git. Raises RuntimeError with git's own message."""
+def git(directory: Path, *words: str) -> str:
+    """Runs git, and returns its output. Raises RuntimeError with git's own message."""
     done = subprocess.run(
         ["git", *words],
         cwd=directory,
@@ -106,3 +111,4 @@ def git(directory: Path, *words: str) -> None:
     )
     if done.returncode:
         raise RuntimeError(f"git {words[0]}: {done.stderr.strip()}")
+    return done.stdout.strip()

@@ -1,0 +1,1 @@
+"""Guard: whether this checkout is slower than a recorded commit, on the same machine."""
