@@ -232,7 +232,8 @@ class Registry:
 
     @property
     def renewable(self) -> bool:
-        return self._finder.trace is not None
+        """Whether ``renew`` may be called."""
+        return self._finder.trace is not None and bool(self._package)
 
     def seal(self) -> None:
         """Marks the version as complete: a later import of the authors' modules logs a warning."""

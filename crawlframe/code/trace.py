@@ -42,17 +42,19 @@ class Trace:
         self._absent: set[str] = set()  # modules that were asked for, and do not exist
         self._states: dict[str, State] = {}
         self._owners: dict[int, str] = {}
+        self._around: tuple[Any, ...] = ()  # after the last import
         self._pending: list[str] = []  # modules whose effects are not known yet
 
     def run(self, name: str, code: Callable[[], None], module: ModuleType) -> None:
         """Runs the code of a module that is imported. Raises its errors."""
         self._needs[name] = set()
-        before = surroundings()
+        before = self._around
         try:
             code()
         finally:
             self._states[name] = State(module, self._owners)
-            if surroundings() != before:
+            self._around = surroundings()
+            if self._around != before:
                 self.effects[name] = "the state of the process"
             if closes(module):
                 self.effects[name] = "something when it is freed"
@@ -97,6 +99,7 @@ class Trace:
                 return real_import_module(name, package)
 
         builtins.__import__, importlib.import_module = traced, traced_module
+        self._around = surroundings()
         try:
             yield
         finally:  # a module may have put another function around ours

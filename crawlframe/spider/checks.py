@@ -17,6 +17,7 @@ from crawlframe.spider import middleware
 _HOOKS = {
     "follow": ("request", "response"), "is_blocked": ("response",), "near_text": ("response",),
 }  # fmt: skip
+_OWN = ("log", "stats", "expect", "proxy", "revisit")  # no arguments can have these names
 
 
 def misuse_of(spider: type[Any], base: type[Any]) -> str:
@@ -50,9 +51,10 @@ def misuse_of(spider: type[Any], base: type[Any]) -> str:
             name in inspect.get_annotations(kind) for kind in spider.__mro__
         ):
             return f'{name} is none: write proxy = "pool", or settings = {{"proxy_limits": ...}}'
-    for name in ("log", "stats", "expect", "proxy", "revisit"):
-        if any(_declares(kind, name) for kind in spider.__mro__):
-            return f"{name} is a name of Spider's own; rename the argument"
+    for kind in spider.__mro__:
+        for name, note in inspect.get_annotations(kind).items():
+            if name in _OWN and "ClassVar" not in str(note):
+                return f"{name} is a name of Spider's own; rename the argument"
     if needed := _needed_to_make(spider):
         return (
             f"__init__ must work without arguments, and needs {needed}; arguments of a task are "
@@ -62,11 +64,6 @@ def misuse_of(spider: type[Any], base: type[Any]) -> str:
     if inherits and spider.start_urls:
         return "the pages of start_urls go to the method parse; write one, or a start of its own"
     return ""
-
-
-def _declares(kind: type[Any], name: str) -> bool:
-    note = inspect.get_annotations(kind).get(name)
-    return note is not None and "ClassVar" not in str(note)
 
 
 def _misuse_of_hook(
