@@ -178,6 +178,7 @@ def test_an_import_that_failed_is_tried_again(package: Package) -> None:
 
 def test_a_registry_without_some_modules_is_not_renewed(package: Package) -> None:
     assert package.load(shop=plain("shop")).renewable
+    assert not Registry.load(package.directory / "none", trace=True).renewable
     assert not Registry.load(
         package.directory, skip={"shops.shop": "it died"}, trace=True
     ).renewable
