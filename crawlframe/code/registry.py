@@ -149,12 +149,14 @@ class Registry:
         self._settle()
         outside = {path for paths in self._declared.values() for path in paths}
         outside |= self._finder.loaded.keys() - self._before
+        before = self.files
         self.files = sorted(
             path
             for path in outside
             if not path.is_relative_to(self.directory) and not path.is_relative_to(ENGINE)
         )
-        self._data = self._data_on_disk() if trace is not None else ""
+        if trace is not None and (not self._data or self.files != before):
+            self._data = self._data_on_disk()
 
     def renew(
         self,

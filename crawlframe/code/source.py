@@ -31,7 +31,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any, TypeVar
 
 from crawlframe.code.trace import Trace
-from crawlframe.code.version import MARK, Contents, content, stamps
+from crawlframe.code.version import MARK, Contents, content, stamp_of
 
 log = logging.getLogger(__name__)
 
@@ -135,12 +135,13 @@ class SourceFinder(MetaPathFinder):
 
     def changed(self) -> list[Path]:
         """Files whose bytes on disk differ from the loaded bytes."""
-        found = {name: stamp for file in self.loaded for name, stamp in stamps(file).items()}
+        names = {file: os.fspath(file) for file in self.loaded}
+        found = {name: stamp for name in names.values() if (stamp := stamp_of(name))}
         read = self.contents.reader(found)
         return [
             file
             for file, mark in self.loaded.items()
-            if (name := os.fspath(file)) not in found or read(name) != mark
+            if names[file] not in found or read(names[file]) != mark
         ]
 
     def forget(self, names: Collection[str]) -> None:
