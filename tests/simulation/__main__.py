@@ -68,9 +68,7 @@ def run_seeds(setup: Setup, options: argparse.Namespace) -> int:
     seconds = 60 * options.minutes + 3600 * options.hours
 
     def goes_on(done: int) -> bool:
-        if seconds:
-            return real_clock() - begun < seconds
-        return done < options.seeds
+        return real_clock() - begun < seconds if seconds else done < options.seeds
 
     for result in campaign.run(setup, options.first, options.faults, goes_on):
         totals.add(result)

@@ -6,6 +6,7 @@ import gc
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count, takewhile
 
 from tests.simulation.cluster import Setup
 from tests.simulation.faults import Fault
@@ -62,10 +63,8 @@ class Totals:
 def run(setup: Setup, first: int, number: int, goes_on: Callable[[int], bool]) -> Iterator[Result]:
     """The results of the seeds from ``first`` on, each with ``number`` faults, while ``goes_on``
     says so of how many have been run."""
-    done = 0
-    while goes_on(done):
+    for done in takewhile(goes_on, count()):
         yield attempt(setup, first + done, number)
-        done += 1
 
 
 def shrink(setup: Setup, result: Result, say: Callable[[str], object], tries: int = 60) -> Result:

@@ -44,7 +44,7 @@ def schedule(seed: int, seconds: float, number: int, nodes: int) -> list[Fault]:
             value = chance.choice((0.05, 0.5, 3.0, 8.0, 20.0, 40.0))
         elif kind == "redis call":
             target = chance.choice(CALLS)
-            value = float(chance.randrange(1, 6))  # calls that it happens to
+            value = float(chance.randrange(1, 16))  # calls that it happens to
         elif kind == "redis fails over":
             value = chance.uniform(0.0, 1.5)  # seconds of which the replica knows nothing
         elif kind in FOR_A_WHILE:
@@ -66,7 +66,7 @@ KINDS = {  # with their weights
     "kill": 6,
     "pause": 3,
     "point": 12,
-    "redis call": 4,
+    "redis call": 6,
     "redis away": 1,
     "redis silent": 1,
     "redis emptied": 1,

@@ -12,8 +12,8 @@ from crawlservice.connections.frontier import frontier
 from crawlservice.ledger.audit import audit_cluster, audit_group
 from crawlservice.models import Event, Item, Page, Task
 from tests.simulation.orders import Pace
-from tests.simulation.site import Fetch, Web, closure, url_of
 from tests.simulation.site import Page as SitePage
+from tests.simulation.site import Web, closure, url_of
 
 START = "start:"  # the URL of the request that runs start
 # Reasons for which a good page may end as an error.
@@ -97,12 +97,12 @@ def judge_web(web: Web, pace: Pace, *, explained: int) -> Iterator[str]:
     for host, peak in web.peak.items():
         if peak > pace.concurrency:
             yield f"{host} had {peak} requests at a time, {pace.concurrency} are allowed"
-    sent: defaultdict[str, list[Fetch]] = defaultdict(list)
-    for fetch in sorted(web.fetches):
-        sent[fetch.host].append(fetch)
+    sent: defaultdict[str, list[float]] = defaultdict(list)
+    for begun, host in sorted(web.fetches):
+        sent[host].append(begun)
     delay = 0.0 if isinstance(pace.delay, str) else pace.delay
-    for host, fetches in sent.items():
-        shortest = min((b.begun - a.begun for a, b in pairwise(fetches)), default=delay)
+    for host, times in sent.items():
+        shortest = min((after - before for before, after in pairwise(times)), default=delay)
         if shortest < delay - 0.00001:
             yield f"{host} had two requests within {shortest:.3f} s, {delay} s is the least"
     again = sum(count - 1 for count in web.times.values())

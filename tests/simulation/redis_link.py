@@ -4,7 +4,7 @@ servers."""
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +19,7 @@ TIMEOUT = 4.0  # seconds, as the product's clients wait
 SNAPSHOT_EVERY = 0.5  # seconds
 SNAPSHOTS = 40
 LATENCY = 0.0006  # seconds of a call at most
+OFTEN = 4  # calls of one kind until it is struck less often
 
 
 class RedisLink(Link):
@@ -26,6 +27,7 @@ class RedisLink(Link):
         super().__init__(store)
         self.away_until = self.silent_until = self.full_until = 0.0
         self.fates: deque[str] = deque()  # of the next calls
+        self._calls: Counter[str] = Counter()
         self.snapshots: deque[tuple[float, Any]] = deque(maxlen=SNAPSHOTS)
         self._next_snapshot = math.inf
         self.note: Callable[[str], None] = lambda text: None
@@ -46,7 +48,11 @@ class RedisLink(Link):
             error = ConnectionError("Error 111 connecting to the simulated Redis. Refused")
             error.__context__ = ConnectionRefusedError(111, "Connection refused")
             raise error
-        fate = self.fates.popleft() if self.fates else ""
+        # Rare scripts are struck as often as common ones.
+        kind = str(command[1] if command[0] == "EVALSHA" else command[0])
+        self._calls[kind] += 1
+        struck = self.fates and scheduler.random.random() < OFTEN / self._calls[kind]
+        fate = self.fates.popleft() if struck else ""
         if scheduler.now < self.silent_until:
             fate = "lose request"
         if fate:

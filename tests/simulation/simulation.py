@@ -71,7 +71,7 @@ class Simulation:
     ) -> None:
         chance = random.Random(f"world {seed}")
         self.nodes = chance.choice((1, 2, 3, 3))
-        self.length = chance.choice((10.0, 20.0, 40.0))
+        self.length = chance.choice((4.0, 8.0, 16.0))
         self.pace = chance.choice(PACES)
         self.orders = [*drawn_orders(chance, self.length, seed, self.pace)]
         if faults is None:

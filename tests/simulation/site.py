@@ -20,16 +20,7 @@ from tests.simulation.interpreter import SYSTEM
 
 SLOW = 0.05  # seconds of an answer at most, usually
 ASIDE = "&aside=1"  # at the end of the URL of a page that a callback waits for
-FIRST_LINKS = 12  # of the first page: more than one call of Redis takes
-
-
-class Fetch(NamedTuple):
-    """One request that reached a host."""
-
-    begun: float  # seconds of simulated time
-    ended: float
-    host: str
-    url: str
+FIRST_LINKS, LINKS = 12, 4  # of the first page, and of others: more than one call may take
 
 
 class Page(NamedTuple):
@@ -46,8 +37,8 @@ def page_of(url: str) -> Page:
     number = int(parts.path[1:])
     mark = crc32(f"{seed}/{number}".encode())
     # Most pages have one link to them only: a lost one is missed.
-    children = 2 * number + FIRST_LINKS - 2
-    near = (children, children + 1) if number else range(1, FIRST_LINKS)
+    children = LINKS * number + FIRST_LINKS - LINKS
+    near = range(children, children + LINKS) if number else range(1, FIRST_LINKS)
     targets = [*near, mark % size]
     links = [url_of(target, size, hosts, seed) for target in targets if target < size]
     kind = {7: "gone", 11: "fails", 13: "breaks"}.get(mark % 29, "good") if number else "good"
@@ -77,7 +68,7 @@ class Web:
     """The hosts of one simulation, and the log of their visitors."""
 
     def __init__(self) -> None:
-        self.fetches: list[Fetch] = []
+        self.fetches: list[tuple[float, str]] = []  # seconds of simulated time, and the host
         self.busy: Counter[str] = Counter()
         self.peak: Counter[str] = Counter()  # requests at a host at the same time
         self.times: defaultdict[str, int] = defaultdict(int)  # fetches of a URL
@@ -86,7 +77,7 @@ class Web:
     async def answer(self, url: str) -> tuple[int, bytes]:
         scheduler = SYSTEM.scheduler
         host = urlsplit(url).netloc
-        begun = scheduler.now
+        self.fetches.append((scheduler.now, host))
         self.busy[host] += 1
         self.peak[host] = max(self.peak[host], self.busy[host])
         self.times[url] += 1
@@ -95,7 +86,6 @@ class Web:
             await asyncio.sleep(SLOW * scheduler.random.random() if chance < 0.98 else 2.0)
         finally:
             self.busy[host] -= 1
-            self.fetches.append(Fetch(begun, scheduler.now, host, url))
         page = page_of(url)
         if page.kind == "gone":
             return 404, b"gone"
@@ -116,7 +106,10 @@ class SimulatedDownloader(Downloader):
     async def _transfer(self, journey: Journey) -> Answer:
         await journey.wait_to_send()
         journey.send_time.sent()
-        status, body = await asyncio.wait_for(self.web.answer(journey.url), journey.left())
+        try:
+            status, body = await asyncio.wait_for(self.web.answer(journey.url), journey.left())
+        except TimeoutError:  # of a worker that stood still
+            raise journey.timeout() from None
         await journey.account.reserve(len(body))
         return Answer(status, CIMultiDict({"Content-Type": "application/json"}), body, "127.0.0.1")
 
