@@ -13,7 +13,7 @@ from typing import Any
 from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.client.batches import MAX_ENTRIES, by_weight, question_chunks
-from crawlframe.frontier.client.connection import LONG_TIMEOUT, TIMEOUT, connect, persist
+from crawlframe.frontier.client.connection import LONG_TIMEOUT, TIMEOUT, connect, explained, persist
 from crawlframe.frontier.client.eras import Eras
 from crawlframe.frontier.client.partitions import PartitionedStore, pack
 from crawlframe.frontier.client.records import (
@@ -74,12 +74,12 @@ class Frontier(Tasks):
     @classmethod
     def connect(cls, url: str, settings: Settings, *, follows: bool = False) -> Frontier:
         """A frontier on a new connection; never share it across a fork. ``follows``: it continues
-        in the next era, which holders of requests must not. Raises FrontierError and
-        redis.RedisError."""
+        in the next era, which holders of requests must not. Raises FrontierError."""
         redis = connect(url, LONG_TIMEOUT if follows else TIMEOUT)
         store = PartitionedStore(redis, settings.key_prefix, settings.partitions, follows=follows)
         frontier = cls(store)
-        persist(frontier._agree)
+        with explained(url):
+            persist(frontier._agree)
         return frontier
 
     def _agree(self) -> None:

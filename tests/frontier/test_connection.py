@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from redis import Redis, RedisError
+from redis.exceptions import TimeoutError
 
 from crawlframe.conf import Settings
 from crawlframe.embedded.server import server_command
@@ -126,6 +127,17 @@ def test_sentinel_finds_the_master(
     finally:
         sentinel.kill()
         sentinel.wait()
+
+
+def test_a_server_that_falls_silent_while_a_frontier_connects(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(*given: object) -> None:
+        raise TimeoutError("Timeout reading from socket")
+
+    monkeypatch.setattr(Frontier, "_agree", silent)
+    with pytest.raises(FrontierError, match="Timeout"):
+        Frontier.connect(redis_url, Settings())
 
 
 def test_the_number_of_partitions_stays(redis_url: str, redis_client: Redis) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
@@ -57,19 +58,26 @@ FAILURES = (  # pattern of the reason, description of the server, how to fix it
 def connect(url: str, timeout: float = TIMEOUT) -> Redis:
     """A client that has been answered once. It does not retry failed calls: its user does. Raises
     FrontierError with a message for people."""
-    try:
+    with explained(url):
         # Without its name, for which each connection would search the installed packages.
         options = {"driver_info": None, "socket_timeout": timeout}
         options["socket_connect_timeout"] = CONNECT_TIMEOUT
         client = _client(url, options)
         persist(client.ping)
+    return client
+
+
+@contextmanager
+def explained(url: str) -> Iterator[None]:
+    """A context that raises FrontierError in place of errors of Redis."""
+    try:
+        yield
     except (ResponseError, BusyLoadingError) as error:
         raise FrontierError(f"{error_text(error)} ({without_password(url)})") from None
     except (RedisError, RedisClusterException, ValueError, OSError) as error:
         reason = str(error).rstrip(".")
         what, hint = next((w, m) for words, w, m in FAILURES if re.search(words, reason))
         raise FrontierError(f"Redis at {without_password(url)} {what}: {reason}. {hint}") from None
-    return client
 
 
 def persist(ask: Callable[[], T]) -> T:
