@@ -35,7 +35,7 @@ from crawlframe.node.signals import HANDED_OVER, Signals
 log = logging.getLogger(__name__)
 
 MAX_WAIT = 0.5  # seconds that one turn waits at most
-ONCE_CHECK = 0.3  # seconds between two checks whether any task is left
+ONCE_CHECK = 0.1  # seconds between two checks whether any task is left
 BEGIN_AGAIN = 0.1  # seconds between two attempts to start a life
 SPAWN_CHECK = 0.05  # seconds that a turn waits at most while templates or workers are missing
 
@@ -316,9 +316,12 @@ class Master:
         timeout = min(MAX_WAIT, max(0.0, min(self._next_beat, self._claim_due) - now))
         if self._code_reload.live is None and self._stopping_since is None:
             timeout = min(timeout, SPAWN_CHECK)
+        if self._once:
+            timeout = min(timeout, ONCE_CHECK)
         if any(child.held for child in self._pool):
             timeout = min(timeout, CHECK_EVERY)
-        if self._signals.pending:
+        gone = self._stopping_since is not None and not self._pool.members
+        if self._signals.pending or gone:
             timeout = 0.0
         for key, events in self._selector.select(timeout):
             who = key.data
