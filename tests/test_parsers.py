@@ -10,13 +10,13 @@ import time
 import pytest
 from parsel import Selector
 
-from benchmarks.hostile import callbacks
-from benchmarks.hostile.corpus import CORPUS, Hostile
 from crawlframe.errors import TooComplex, TooDeep, UnparsablePage
 from crawlframe.markup import parsers
 from crawlframe.markup.parsers import MAX_DEPTH, MAX_SLOW, MAX_TAGS
 from crawlframe.request.request import Request
 from crawlframe.response.response import MAX_LINKS, Response
+from tests import hostile_callbacks as callbacks
+from tests.hostile_corpus import CORPUS, Hostile
 
 URL = "http://example.com/"
 FORKS = multiprocessing.get_context("forkserver")

@@ -55,7 +55,6 @@ ENTRIES = (
     Entry("crawlee", "crawlee"),
     Entry("crawlee-own-set", "crawlee", OWN_SET),
     Entry(LIMIT, "bare"),
-    Entry("bare-aiohttp", "bare", ("--client", "aiohttp")),
 )
 NAMES = [entry.name for entry in ENTRIES]
 

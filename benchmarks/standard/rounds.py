@@ -17,7 +17,7 @@ JOB = "standard"
 FEW = 10_000  # pages
 # Packages of an environment whose versions matter to a reader.
 TOLD = (
-    "aiohttp", "can_ada", "crawlee", "httpx", "impit", "lxml", "parsel", "psycopg2-binary",
+    "can_ada", "crawlee", "httpx", "impit", "lxml", "parsel", "psycopg2-binary",
     "pycurl", "redis", "scrapy", "scrapy-redis", "selectolax", "twisted", "uvloop",
 )  # fmt: skip
 

@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 from contextlib import closing
-from typing import Any, Protocol
+from typing import Any
 
 import can_ada
 import orjson
@@ -22,12 +22,6 @@ INSERT = """
 INSERT INTO row SELECT * FROM jsonb_to_recordset(%s::jsonb)
 AS row(url text, title text, h1 text, price numeric, date date, author text, links int)
 """
-
-
-class Client(Protocol):
-    async def get(self, url: str) -> bytes: ...
-
-    async def close(self) -> None: ...
 
 
 class CurlClient:
@@ -65,24 +59,6 @@ class CurlClient:
         await self._multi.aclose()
 
 
-class AiohttpClient:
-    """aiohttp in its usual form."""
-
-    def __init__(self, in_flight: int) -> None:
-        import aiohttp
-
-        connector = aiohttp.TCPConnector(limit=in_flight)
-        self._session = aiohttp.ClientSession(connector=connector, raise_for_status=True)
-
-    async def get(self, url: str) -> bytes:
-        async with self._session.get(url) as response:
-            body: bytes = await response.read()
-            return body
-
-    async def close(self) -> None:
-        await self._session.close()
-
-
 class Crawl:
     """Crawls all pages from ``start`` on, and stores their rows in the database."""
 
@@ -95,7 +71,7 @@ class Crawl:
         self._host = start.split("/p/")[0]
         self.pages = 0
 
-    async def run(self, client: Client, in_flight: int) -> None:
+    async def run(self, client: CurlClient, in_flight: int) -> None:
         with closing(self._database):
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._work(client)) for _ in range(in_flight)]
@@ -105,7 +81,7 @@ class Crawl:
             self._store()
         await client.close()
 
-    async def _work(self, client: Client) -> None:
+    async def _work(self, client: CurlClient) -> None:
         while True:
             url = await self._queue.get()
             self._read(url, await client.get(url))
@@ -148,19 +124,14 @@ async def main() -> None:
     parser.add_argument("--redis", help="not used: the set of seen URLs is a set")
     parser.add_argument("--in-flight", type=int, default=64)
     parser.add_argument("--processes", type=int, choices=[1], default=1)
-    parser.add_argument("--client", choices=["pycurl", "aiohttp"], default="pycurl")
     options = parser.parse_args()
-    client: Client
-    if options.client == "pycurl":
-        client = CurlClient(options.in_flight)
-    else:
-        client = AiohttpClient(options.in_flight)
+    client = CurlClient(options.in_flight)
     crawl = Crawl(options.start, options.database)
     started = time.monotonic()
     await crawl.run(client, options.in_flight)
     seconds = time.monotonic() - started
     notes = (
-        f"{options.client}, Lexbor, can_ada, batches of {ROWS_PER_INSERT} rows as one jsonb "
+        f"pycurl, Lexbor, can_ada, batches of {ROWS_PER_INSERT} rows as one jsonb "
         f"parameter, uvloop, {options.in_flight} in flight, a set of URLs"
     )
     print(json.dumps({"pages": crawl.pages, "seconds": seconds, "notes": notes}))

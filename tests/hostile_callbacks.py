@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from benchmarks.hostile.corpus import CORPUS, Hostile
 from crawlframe import Request, Response
 from crawlframe.errors import UnparsablePage
 from crawlframe.run.collector import Collector
 from crawlframe.run.link_filters import KnownFilter, LinkPage
 from crawlframe.run.outcome import Outcome
 from spiders.site import SiteSpider
+from tests.hostile_corpus import Hostile
 
 URL = "http://example.com/"
 
@@ -87,9 +84,3 @@ def held(page: Hostile, size: int) -> list[Held]:
             outcome = error.reason
         found.append(Held(name, time.process_time() - started, outcome))
     return found
-
-
-if __name__ == "__main__":  # in a process of its own, which can be ended
-    warnings.simplefilter("ignore")
-    (hostile,) = (page for page in CORPUS if page.name == sys.argv[1])
-    print(json.dumps(held(hostile, int(sys.argv[2]))))
