@@ -9,12 +9,7 @@ from benchmarks.growth.cell import Cost
 from benchmarks.lab.results import Spread
 
 GOAL = 1.3  # times the cost, from the first to the last size of a row
-NAMES = {
-    "queued": "requests queued",
-    "tasks": "open tasks",
-    "hosts": "hosts",
-    "ledger": "rows of the ledger",
-}
+NAMES = {"queued": "queued", "tasks": "open tasks", "hosts": "hosts", "ledger": "ledger rows"}
 
 
 class Line(NamedTuple):

@@ -17,7 +17,7 @@ LINES = [
 def test_growth_is_that_within_a_round() -> None:
     small, large, one, many = rows(LINES)
     assert small == [
-        "1,000 requests queued",
+        "1,000 queued",
         "600 (400-800)",
         "",
         "60 (40-80)",
@@ -25,7 +25,7 @@ def test_growth_is_that_within_a_round() -> None:
         "45 (30-60)",
         "1.0",
     ]
-    assert large[0] == "100,000 requests queued"
+    assert large[0] == "100,000 queued"
     assert large[2] == "1.15 (1.10-1.20)"
     assert large[4] == "1.35 (1.20-1.50)"
     assert (one[2], many[2]) == ("", "1.25")  # each row of sizes has its own first
