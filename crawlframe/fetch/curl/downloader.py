@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import resource
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -41,7 +42,9 @@ from crawlframe.response.response import Response
 
 MIN_VERSION = 0x080400  # 8.4: the first whose MAXFILESIZE stops bodies of unknown length too
 STUCK_AFTER = 5.0  # seconds after the timeout at which libcurl counts as stuck
-CONNECTIONS_PER_TRANSFER = 4  # open ones, idle or not; libcurl counts by handles, which come and go
+# Open connections, idle or not. Each takes some 100 KiB, and opening one as much CPU as a page: a
+# crawl of many hosts comes back to each after it has been to all others.
+CONNECTIONS_PER_TRANSFER, MAX_CONNECTIONS = 16, 2_000
 
 _ERRORS: dict[int, type[FetchError]] = {
     pycurl.E_UNSUPPORTED_PROTOCOL: BadResponse,  # HTTP/0.9: a response without a status line
@@ -82,9 +85,15 @@ _BROKEN_HANDSHAKE = re.compile(
 )
 
 
+def pool_size(concurrency: int, files: int) -> int:
+    """The connections that stay open in a process that may open so many files."""
+    half = files // 2 if files != resource.RLIM_INFINITY else MAX_CONNECTIONS
+    return min(CONNECTIONS_PER_TRANSFER * concurrency, max(half, concurrency), MAX_CONNECTIONS)
+
+
 class CurlDownloader:
-    """``concurrency``: transfers at once that are expected, not enforced. Four times as many
-    connections stay open. Without ``names``, libcurl resolves host names itself, in threads."""
+    """``concurrency``: transfers at once that are expected, not enforced. Without ``names``,
+    libcurl resolves host names itself, in threads."""
 
     def __init__(
         self,
@@ -192,7 +201,8 @@ class CurlDownloader:
 
     def _open(self) -> pycurl.AsyncCurlMulti:
         self._multi = multi = pycurl.AsyncCurlMulti()
-        multi.setopt(pycurl.M_MAXCONNECTS, CONNECTIONS_PER_TRANSFER * self._concurrency)
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        multi.setopt(pycurl.M_MAXCONNECTS, pool_size(self._concurrency, files))
         return multi
 
     def _failed(self, handle: Handle, journey: Journey, error: pycurl.error) -> Answer:
