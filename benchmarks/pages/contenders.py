@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -58,10 +59,11 @@ async def bare(rows: Rows, seeds: list[str], certificate: str, follow: bool) -> 
 
     multi: Any = pycurl.AsyncCurlMulti()
     multi.setopt(pycurl.M_MAXCONNECTS, 2_000)
-    queue: asyncio.Queue[str] = asyncio.Queue()
-    seen, known = set(seeds), set[str]()
+    # The hosts in turn, so that each keeps its connection.
+    queue: asyncio.PriorityQueue[tuple[int, str]] = asyncio.PriorityQueue()
+    seen, known, turns = set(seeds), set[str](), Counter[str]()
     for url in seeds:
-        queue.put_nowait(url)
+        queue.put_nowait((0, url))
 
     async def work() -> None:
         curl: Any = pycurl.Curl()
@@ -73,7 +75,7 @@ async def bare(rows: Rows, seeds: list[str], certificate: str, follow: bool) -> 
         ):  # fmt: skip
             curl.setopt(option, value)
         while True:
-            url = await queue.get()
+            _, url = await queue.get()
             if (host := urlsplit(url).netloc) not in known:
                 known.add(host)
                 curl.setopt(pycurl.RESOLVE, [f"{host}:{address_of(host.split(':')[0])}"])
@@ -92,7 +94,8 @@ async def bare(rows: Rows, seeds: list[str], certificate: str, follow: bool) -> 
             for link in links if follow else ():
                 if link not in seen and link.startswith(own):
                     seen.add(link)
-                    queue.put_nowait(link)
+                    turns[own] += 1
+                    queue.put_nowait((turns[own], link))
             queue.task_done()
 
     tasks = [asyncio.create_task(work()) for _ in range(IN_FLIGHT)]
