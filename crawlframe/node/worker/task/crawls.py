@@ -6,7 +6,8 @@ import asyncio
 import logging
 import time
 import traceback
-from collections.abc import Callable, Container
+from collections import OrderedDict
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 from crawlframe.base.stats import OPENING, RUNNING
@@ -20,7 +21,7 @@ from crawlframe.node.worker.task.task_source import TaskSource
 from crawlframe.node.worker.verdict.failures import trim
 from crawlframe.spider.spider import Spider
 
-MAX_CRAWLS = 1000
+MAX_CRAWLS = 10_000  # of some 10 KB each, without what spiders keep
 
 Key = tuple[int, bool]  # task, and whether it is for kept pages
 
@@ -48,7 +49,8 @@ class Crawls:
         self._callbacks = callbacks
         self._mark = mark
         self._inline = inline
-        self._crawls: dict[Key, asyncio.Future[TaskCrawl]] = {}
+        # In the order in which they were asked for last.
+        self._crawls: OrderedDict[Key, asyncio.Future[TaskCrawl]] = OrderedDict()
         self._leaving: set[asyncio.Future[None]] = set()
 
     def forget(self, task: int) -> None:
@@ -69,6 +71,8 @@ class Crawls:
         try:
             crawl = await asyncio.shield(future)
             crawl.used = time.monotonic()
+            if key in self._crawls:  # not if it was forgotten meanwhile
+                self._crawls.move_to_end(key)
             return crawl
         except BaseException:
             if future.done():
@@ -79,7 +83,7 @@ class Crawls:
         """Closes the tasks whose spiders have a hook for it, and starts that hook: all but ``busy``
         tasks and tasks that did something within ``idle`` seconds. With ``idle``, spiders that run
         in one worker stay, because of the state that they keep."""
-        for key, crawl in self._opened():
+        for key, crawl in [*self._opened()]:
             hooked = type(crawl.spider)._release is not Spider._release
             stays = idle > 0 and crawl.spider.workers == 1
             rests = time.monotonic() - crawl.used >= idle
@@ -93,15 +97,13 @@ class Crawls:
 
     def _drop_one(self) -> None:
         """Closes the task that has waited longest for a request."""
-        if opened := self._opened():
-            self._leave(min(opened, key=lambda one: one[1].used)[0])
+        if opened := next(self._opened(), None):
+            self._leave(opened[0])
 
-    def _opened(self) -> list[tuple[Key, TaskCrawl]]:
-        return [
-            (key, future.result())
-            for key, future in self._crawls.items()
-            if future.done() and not future.cancelled() and future.exception() is None
-        ]
+    def _opened(self) -> Iterator[tuple[Key, TaskCrawl]]:
+        for key, future in self._crawls.items():
+            if future.done() and not future.cancelled() and future.exception() is None:
+                yield key, future.result()
 
     def _leave(self, key: Key) -> None:
         leaving = asyncio.ensure_future(_release(self._crawls.pop(key).result()))
