@@ -214,7 +214,7 @@ local function take_turn(visit, member, quota)
   end
   local till = gate.ask(visit, task, math.max(now, visit.next_time))
   if till then skip(visit, till)
-  elseif visit.got < quota and not (task.state == 'running' and visit.waits) then
+  elseif not (task.state == 'running' and visit.waits) then
     take_from(visit, task, member, quota - visit.got)
   end
 end
@@ -296,7 +296,10 @@ local function take_host(host, quota)
   begin_visit(host)
   if is_early(visit) then return 0 end
   list_lanes(visit)
-  for _, member in ipairs(visit.members) do take_turn(visit, member, quota) end
+  for _, member in ipairs(visit.members) do
+    if visit.got >= quota then break end  -- to look at the other lanes is to read the task of each
+    take_turn(visit, member, quota)
+  end
   save_visit(visit)
   put_back(visit)
   return visit.got
