@@ -62,8 +62,13 @@ async def bare(rows: Rows, seeds: list[str], certificate: str, follow: bool) -> 
     # The hosts in turn, so that each keeps its connection.
     queue: asyncio.PriorityQueue[tuple[int, str]] = asyncio.PriorityQueue()
     seen, known, turns = set(seeds), set[str](), Counter[str]()
+
+    def enqueue(url: str) -> None:
+        turns[host := url.split("/p/")[0]] += 1
+        queue.put_nowait((turns[host], url))
+
     for url in seeds:
-        queue.put_nowait((0, url))
+        enqueue(url)
 
     async def work() -> None:
         curl: Any = pycurl.Curl()
@@ -94,8 +99,7 @@ async def bare(rows: Rows, seeds: list[str], certificate: str, follow: bool) -> 
             for link in links if follow else ():
                 if link not in seen and link.startswith(own):
                     seen.add(link)
-                    turns[own] += 1
-                    queue.put_nowait((turns[own], link))
+                    enqueue(link)
             queue.task_done()
 
     tasks = [asyncio.create_task(work()) for _ in range(IN_FLIGHT)]

@@ -46,7 +46,6 @@ OWN_SET = ("--own-set",)
 ENTRIES = (
     Entry(OURS, "", spider="standard", scales=True),
     Entry("crawlframe-parsel", "", spider="standard_parsel"),
-    Entry("crawlframe-keep-all", "", spider="standard_kept"),
     Entry("scrapy", "scrapy", in_flight=128),
     Entry("scrapy-parsel", "scrapy", ("--parser", "parsel"), in_flight=128),
     Entry("scrapy-own-set", "scrapy", OWN_SET, in_flight=128),

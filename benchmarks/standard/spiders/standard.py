@@ -34,13 +34,6 @@ class Standard(Spider):
         yield from response.follow_all(links)
 
 
-class StandardKept(Standard):
-    """Every page is kept as it was received."""
-
-    name = "standard_kept"
-    settings = {"keep": "all"}
-
-
 class StandardParsel(Spider):
     """The same with ``response.css``."""
 
