@@ -61,15 +61,14 @@ def measure(options: argparse.Namespace, work: Path) -> int:
             for name in in_turn(options.only, number):
                 redis.flush()
                 (place / name).mkdir(parents=True)
-                ours = name.startswith("crawlframe")
-                dsn = postgres.new_database(tables) if ours else postgres.new_database()
-                crawl = OURS[name] if ours else theirs
+                dsn = postgres.new_database(tables if name in OURS else "")
+                crawl = OURS.get(name, theirs)
                 found[name].append(crawl(name, site, place / name, dsn, redis.url))
                 cpu, seconds = (value / site.pages for value in found[name][-1][:2])
                 say(JOB, f"{name}: {1000 * cpu:.2f} ms a page, {1 / seconds:.0f} pages/s")
     report(found, site)
-    figures = {name: [one._asdict() for one in runs] for name, runs in found.items()}
-    keep(JOB, {"pages": site.pages, "bytes": site.bytes, "runs": figures}, options.output)
+    runs = {name: [one._asdict() for one in every] for name, every in found.items()}
+    keep(JOB, {"pages": site.pages, "bytes": site.bytes, "runs": runs}, options.output)
     return 0
 
 

@@ -53,10 +53,9 @@ class Site(Nginx):
         locations = _LOCATIONS.format(root=work / "root")
         super().__init__(work / "root", work, log=False, locations=locations, tls=both)
         self.seeds, self.follow = work / "seeds", "yes" if follow else ""
-        names = [f"h{k}-{k % sets}.{DOMAIN}" for k in range(hosts)]
         urls = [
-            f"https://{name}:{self.ports[k % 2]}/p/{address}"
-            for k, name in enumerate(names)
+            f"https://h{k}-{k % sets}.{DOMAIN}:{self.ports[k % 2]}/p/{address}"
+            for k in range(hosts)
             for address in ([_coded(0)] if follow else addresses(k % sets))
         ]
         self.seeds.write_text("\n".join(urls))
