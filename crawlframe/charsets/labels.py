@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import codecs
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
 
+MAX_LABEL = 40  # characters; the longest label has 19
+
+
 def codec_of(label: str) -> str | None:
     """Python's name of the encoding with this label; None when the standard does not have it."""
+    label = label.strip("\t\n\f\r ")
+    return _codec_of(label) if len(label) <= MAX_LABEL else None
+
+
+@lru_cache(maxsize=256)
+def _codec_of(label: str) -> str | None:
     from webencodings import lookup
 
     encoding = lookup(label) if label.isascii() else None

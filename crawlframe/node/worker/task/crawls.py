@@ -69,7 +69,7 @@ class Crawls:
             if len(self._crawls) > MAX_CRAWLS:
                 self._drop_one()
         try:
-            crawl = await asyncio.shield(future)
+            crawl = future.result() if future.done() else await asyncio.shield(future)
             crawl.used = time.monotonic()
             if key in self._crawls:  # not if it was forgotten meanwhile
                 self._crawls.move_to_end(key)
