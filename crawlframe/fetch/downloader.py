@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from crawlframe.base.bounded_dict import BoundedDict
+from crawlframe.base.decoding import ACCEPTED
 from crawlframe.base.urls import host_of, hostname_of
 from crawlframe.conf import Settings
 from crawlframe.errors import BadHeader, ProxyFailed, TlsError
-from crawlframe.fetch.body.decoding import ACCEPTED
 from crawlframe.fetch.body.memory import TransferMemory
 from crawlframe.fetch.body.pictures import PictureStore
 from crawlframe.fetch.body.saving import FileSaver

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 
+from crawlframe.base.decoding import decode
 from crawlframe.base.secret import MASK
 from crawlframe.base.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
 from crawlframe.errors import BadEncoding, BodyTooLarge, PageDamaged
-from crawlframe.fetch.body.decoding import decode
 from crawlframe.request.request import Request
 from crawlframe.response.browser_response import RenderedResponse
 from crawlframe.response.coded_body import CodedBody
@@ -48,7 +48,9 @@ def unpack(packed: bytes, size: int) -> bytes:
         if packed.startswith(_ZSTD):
             body = ZstdDecompressor().decompress(packed, size + 1)
         else:
-            coding, _, data = packed.partition(b":")
+            coding, colon, data = packed.partition(b":")
+            if not colon:
+                raise BadEncoding("they have no known form")
             body = decode(data, coding.decode("latin-1"), size, "its data")
     except (ZstdError, BadEncoding, BodyTooLarge) as error:
         raise PageDamaged(f"a kept page cannot be decompressed: {error}") from None

@@ -18,10 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
+from crawlframe.base import decoding as decoding_module
 from crawlframe.base import deflate
+from crawlframe.base.decoding import OUTPUT, Decoding, decode
 from crawlframe.errors import BadEncoding, BodyTooLarge
-from crawlframe.fetch.body import decoding as decoding_module
-from crawlframe.fetch.body.decoding import OUTPUT, Decoding, decode
 from crawlframe.fetch.body.memory import SMALL_BODY, Account, TransferMemory
 from crawlframe.fetch.journey.context import FetchContext, FetchLimits
 from crawlframe.fetch.journey.journey import LARGE_BODY, Answer, Journey

@@ -10,13 +10,13 @@ import pytest
 import requests
 import uvloop
 
+from crawlframe.base.decoding import ACCEPTED
 from crawlframe.conf import Settings
 from crawlframe.errors import (
     BadHeader,
     BadRedirect,
     ConnectionLost,
 )
-from crawlframe.fetch.body.decoding import ACCEPTED
 from crawlframe.fetch.downloader import Downloader, limits_of
 from crawlframe.fetch.journey.context import FetchContext, FetchLimits
 from crawlframe.fetch.journey.cookies import TaskCookies

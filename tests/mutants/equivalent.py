@@ -137,17 +137,8 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         ],
     },
     "take.lua": {
-        "if from > now then show_again(visit, from)": [
-            (("`>` becomes `>=`",), "in its very millisecond it is put off to that millisecond")
-        ],
         "local listed = call('ZRANGE', LANES(visit.name), 0, most - 1, 'WITHSCORES')": [
             (("`-` becomes `+`",), "a bound: two lanes more")
-        ],
-        "elseif visit.got < quota and not (task.state == 'running' and visit.waits) then": [
-            (
-                ("without `visit.got < quota and`", "`<` becomes `<=`"),
-                "then `n` is 0 and nothing is taken",
-            )
         ],
         "if n <= 0 then return end": [
             (("`<=` becomes `<`",), "lanes behind it find no slot either: all keep their order")

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from multidict import CIMultiDict
 
+from crawlframe.base.decoding import codings_of, decode_file
 from crawlframe.base.media_type import HEAD, essence_of, is_generic, is_wanted, media_type
 from crawlframe.conf import Settings
 from crawlframe.errors import (
@@ -24,7 +25,6 @@ from crawlframe.errors import (
     FileRefused,
     StoreError,
 )
-from crawlframe.fetch.body.decoding import codings_of, decode_file
 from crawlframe.files.saved_file import SavedFile
 from crawlframe.files.spool import Partial, Spool
 from crawlframe.files.store import FileStore, StoreRoom, open_store

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from multidict import CIMultiDict
 
+from crawlframe.base.decoding import Decoding, codings_of
 from crawlframe.base.urls import escaped, hostname_of, join, without_login
 from crawlframe.errors import (
     BadRedirect,
@@ -21,7 +22,6 @@ from crawlframe.errors import (
     FetchTimeout,
     TooManyRedirects,
 )
-from crawlframe.fetch.body.decoding import Decoding, codings_of
 from crawlframe.fetch.body.memory import SMALL_BODY, Account, TransferMemory
 from crawlframe.fetch.body.saving import Saving
 from crawlframe.fetch.journey.context import NO_CONTEXT, FetchContext, FetchLimits, SendTime
