@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import brotli
+from multidict import MultiMapping
 
 from crawlframe.base import deflate, zstd
 from crawlframe.errors import BadEncoding, BodyTooLarge
@@ -117,6 +118,11 @@ def decode_file(
                 take(part)
         except INVALID as error:
             raise BadEncoding(f"{url}: the body is not valid {coding}: {error}") from None
+
+
+def encoding_in(headers: MultiMapping[str]) -> str:
+    """All headers Content-Encoding of a response, joined."""
+    return ",".join(headers.getall("Content-Encoding", []))
 
 
 def codings_of(content_encoding: str, url: str) -> list[str]:

@@ -44,12 +44,8 @@ def stamps(tree: Path, links: list[str] | None = None) -> dict[str, Stamp]:
     """``files`` with their stamps, which differ once a file has been written. Links among the
     files, and links to directories, are added to ``links``."""
     links = [] if links is None else links
-    try:
-        found = tree.stat()
-    except OSError:
-        return {}
-    if stat.S_ISREG(found.st_mode):
-        return {os.fspath(tree): _stamp(found)}
+    if stamp := stamp_of(os.fspath(tree)):
+        return {os.fspath(tree): stamp}
     below = _below(os.fspath(tree), _places_above(tree), links)
     return dict(sorted(below, key=lambda entry: entry[0].split("/")))
 

@@ -364,9 +364,7 @@ def build(
     missing.
 
     Raises ArgumentError naming the argument."""
-    kind = _types.get(spider) if complete else argument_type(spider, arguments)
-    if kind is None:
-        kind = _types[spider] = argument_type(spider)
+    kind = _whole_type(spider) if complete else argument_type(spider, arguments)
     try:
         checked = convert(arguments, kind)
     except msgspec.ValidationError as error:
@@ -377,8 +375,15 @@ def build(
     return made, {field: values[field] for field in values if field in start}
 
 
-# Of spiders that ran, complete: to read the hints takes three quarters of the time of ``build``.
+# To read the hints takes three quarters of the time of ``build``.
 _types: WeakKeyDictionary[type[Spider], type[msgspec.Struct]] = WeakKeyDictionary()
+
+
+def _whole_type(spider: type[Spider]) -> type[msgspec.Struct]:
+    """The type of all arguments, made once. Raises SpiderError."""
+    if spider not in _types:
+        _types[spider] = argument_type(spider)
+    return _types[spider]
 
 
 def _untold(kind: type[msgspec.Struct]) -> str:

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from multidict import CIMultiDict
 
-from crawlframe.base.decoding import codings_of, decode_file
+from crawlframe.base.decoding import codings_of, decode_file, encoding_in
 from crawlframe.base.media_type import HEAD, essence_of, is_generic, is_wanted, media_type
 from crawlframe.conf import Settings
 from crawlframe.errors import (
@@ -176,7 +176,7 @@ class Saving:
             )
         self._placing = True
         # If this is cancelled, the thread continues, and holds the lock of the file meanwhile.
-        coding = ",".join(headers.getall("Content-Encoding", []))
+        coding = encoding_in(headers)
         await asyncio.shield(asyncio.to_thread(self._place, partial, coding))
         return True
 
@@ -197,7 +197,7 @@ class Saving:
             partial.discard()
             self._partial = None
             raise ConnectionLost(f"{self._where}: the server did not send the rest of the file")
-        self._coded = bool(codings_of(",".join(headers.getall("Content-Encoding", [])), self._url))
+        self._coded = bool(codings_of(encoding_in(headers), self._url))
         self._declared = essence_of(headers.get("Content-Type", ""))
         if self._types and not is_generic(self._declared):
             self._check(self._declared)

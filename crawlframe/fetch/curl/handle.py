@@ -33,7 +33,7 @@ _BLANK = (b"\r\n", b"\n")
 _LOWER_ESCAPE = re.compile("%(?:[a-f]|[0-9A-F][a-f])")  # which libcurl would write in upper case
 SUPPRESS_CONNECT_HEADERS = 265  # CURLOPT_SUPPRESS_CONNECT_HEADERS, which pycurl does not name
 STALLED_RATE = 10  # bytes a second that do not count as progress
-MAX_SOCKETS = 4_000  # above this number, closed sockets are forgotten
+MAX_SOCKETS = 4_000  # above this number, twice that of the pool, closed ones are forgotten
 Place = tuple[str, int]  # local address and port of a connection
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from multidict import CIMultiDict
 
-from crawlframe.base.decoding import Decoding, codings_of
+from crawlframe.base.decoding import Decoding, codings_of, encoding_in
 from crawlframe.base.urls import escaped, hostname_of, join, without_login
 from crawlframe.errors import (
     BadRedirect,
@@ -166,7 +166,7 @@ class Journey:
         limit = self.limits.max_body
         if answer.body is None:
             raise BodyTooLarge(f"{self.where}: the body is larger than {limit} bytes")
-        coding = ",".join(answer.headers.getall("Content-Encoding"))
+        coding = encoding_in(answer.headers)
         decoding = Decoding(answer.body, coding, limit, self.where)
         if len(answer.body) <= LARGE_BODY and decoding.advance(SMALL_BODY):
             return decoding.body
@@ -181,7 +181,7 @@ class Journey:
 
     def _coded(self, answer: Answer, body: bytes) -> CodedBody | None:
         """The body as it was sent, if that is shorter."""
-        codings = codings_of(",".join(answer.headers.getall("Content-Encoding")), self.where)
+        codings = codings_of(encoding_in(answer.headers), self.where)
         if len(codings) != 1 or answer.body is None or len(answer.body) >= len(body):
             return None
         return CodedBody(codings[0], answer.body, body)
