@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
-from difflib import SequenceMatcher
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from crawlframe.recorded.matching import key_of, matched
 from crawlframe.recorded.secrets import Secrets
 from crawlframe.recorded.values import request_to_json
 from crawlframe.testing.result import Result
@@ -15,8 +14,6 @@ from crawlframe.testing.result import Result
 MOST_REQUESTS = 1000  # of one page that are compared one by one
 MAX_VALUE = 120  # characters of a value that is shown
 MAX_LINES = 50  # lines of one page
-# Lists whose lengths have a greater product are compared by place: anything else takes too long.
-MATCHED, MAX_PAIRS = 10**7, 10**5
 PLURAL = {"items": "item", "requests": "request", "proxies": "proxy"}
 
 
@@ -81,66 +78,20 @@ def _parts(recorded: dict[str, Any], now: dict[str, Any], ignored: set[str]) -> 
 
 
 def _lists(name: str, before: list[Any], after: list[Any], ignored: set[str]) -> Iterator[str]:
-    """Differences of two lists. Equal entries are matched first, then entries at the same place."""
-    was_keys, is_keys = ([_key(one, name, ignored) for one in some] for some in (before, after))
+    """Differences of two lists."""
+    was, now = ([_key(one, name, ignored) for one in some] for some in (before, after))
     one = PLURAL.get(name, name)
-    for first, last, start, stop in _changed_parts(was_keys, is_keys):
-        gone, new = list(range(first, last)), list(range(start, stop))
-        for was, is_ in _pairs(before, after, gone, new):
-            place = f"{name}[{is_}]"
-            if isinstance(before[was], dict) and isinstance(after[is_], dict):
-                yield from _values(place, before[was], after[is_], name, ignored)
+    for old, new in matched(before, after, was, now):
+        if new is None and old is not None:
+            yield f"{name}[{old}]: {one} is gone: {_shown(before[old])}"
+        elif old is None and new is not None:
+            yield f"{name}[{new}]: {one} is new: {_shown(after[new])}"
+        elif old is not None and new is not None and was[old] != now[new]:
+            place = f"{name}[{new}]"
+            if isinstance(before[old], dict) and isinstance(after[new], dict):
+                yield from _values(place, before[old], after[new], name, ignored)
             else:
-                yield f"{place}: {_shown(before[was])} → {_shown(after[is_])}"
-        yield from (f"{name}[{n}]: {one} is gone: {_shown(before[n])}" for n in gone)
-        yield from (f"{name}[{n}]: {one} is new: {_shown(after[n])}" for n in new)
-
-
-def _changed_parts(before: list[str], after: list[str]) -> Iterator[tuple[int, int, int, int]]:
-    """Ranges of ``before`` that ranges of ``after`` have replaced. A part that is too long to be
-    matched is one of them."""
-    first, shorter = 0, min(len(before), len(after))
-    while first < shorter and before[first] == after[first]:
-        first += 1
-    same = 0  # at the end
-    while same < shorter - first and before[-1 - same] == after[-1 - same]:
-        same += 1
-    last, stop = len(before) - same, len(after) - same
-    if (last - first) * (stop - first) > MATCHED:
-        yield first, last, first, stop
-        return
-    matcher = SequenceMatcher(None, before[first:last], after[first:stop], autojunk=False)
-    for tag, *ends in matcher.get_opcodes():
-        if tag != "equal":
-            i, j, k, l_ = (end + first for end in ends)
-            yield i, j, k, l_
-
-
-def _pairs(
-    before: Sequence[Any], after: Sequence[Any], gone: list[int], new: list[int]
-) -> Iterator[tuple[int, int]]:
-    """Entries that are the same thing with another value. They are taken out of ``gone`` and
-    ``new``."""
-    if len(gone) == len(new) or len(gone) * len(new) > MAX_PAIRS:
-        pairs = [*zip(gone, new, strict=False)]
-        del gone[: len(pairs)], new[: len(pairs)]
-        yield from pairs
-        return
-    for was in [*gone]:
-        scored = [(_likeness(before[was], after[n]), -n) for n in new]
-        best = max(scored, default=(0.0, 0))
-        if best[0] >= 0.5:
-            gone.remove(was)
-            new.remove(-best[1])
-            yield was, -best[1]
-
-
-def _likeness(one: Any, other: Any) -> float:
-    """The share of fields with the same value."""
-    if not isinstance(one, dict) or not isinstance(other, dict):
-        return 0.0
-    names = one.keys() | other.keys()
-    return sum(one.get(n) == other.get(n) for n in names) / len(names) if names else 0.0
+                yield f"{place}: {_shown(before[old])} → {_shown(after[new])}"
 
 
 def _values(place: str, before: Any, after: Any, path: str, ignored: set[str]) -> Iterator[str]:
@@ -170,11 +121,11 @@ def _values(place: str, before: Any, after: Any, path: str, ignored: set[str]) -
 
 def _same(one: Any, other: Any) -> bool:
     """Whether both are the same as JSON: 1, 1.0 and True are not."""
-    return one == other and json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+    return one == other and key_of(one) == key_of(other)
 
 
 def _key(value: Any, path: str, ignored: set[str]) -> str:
-    return json.dumps(_without(value, path, ignored), sort_keys=True)
+    return key_of(_without(value, path, ignored))
 
 
 def _without(value: Any, path: str, ignored: set[str]) -> Any:

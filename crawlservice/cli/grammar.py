@@ -13,6 +13,7 @@ GROUPS = {
         "fetch": "fetch one page as a node would; with --shell, a prompt with it",
         "parse": "fetch one page, and show the results of a callback",
         "check": "load all spiders, show their errors; then Django's checks",
+        "preview": "what a change of the code does to the data, on kept pages",
     },
     "Run": {
         "crawl": "a whole crawl on this machine: submit, run, show, export",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
+
+from crawlframe.recorded.matching import key_of, matched
 
 EXAMPLES = 3  # of a page that are kept
 FIELDS = 20  # of an example
@@ -41,52 +44,51 @@ class Difference:
             }
             self.examples.append({"kind": kind, "key": shortened(name), "fields": shown})
 
-    def add(self, name: Any, after: Data) -> None:
-        self.added += 1
-        self._note("added", name, {n: [None, value] for n, value in after.items()})
-
-    def remove(self, name: Any, before: Data) -> None:
-        self.removed += 1
-        self._note("removed", name, {n: [value, None] for n, value in before.items()})
-
-    def change(self, name: Any, fields: dict[str, list[Any]]) -> None:
-        self.changed += 1
-        self._note("changed", name, fields)
+    def compare(self, name: Any, before: Data | None, after: Data | None) -> None:
+        """Adds an item with its ``name``; one without a value ``before`` is new, one without a
+        value ``after`` is gone."""
+        if before is None and after is not None:
+            self.added += 1
+            self._note("added", name, {n: [None, value] for n, value in after.items()})
+        elif after is None and before is not None:
+            self.removed += 1
+            self._note("removed", name, {n: [value, None] for n, value in before.items()})
+        elif before is not None and after is not None and (fields := _differing(before, after)):
+            self.changed += 1
+            self._note("changed", name, fields)
 
 
 def difference(old: Sequence[Any], new: Sequence[Any], key: str = "") -> Difference:
     """Compares items of the same value of the field ``key``; without it, and for items that lack
-    it or repeat it, those at the same place."""
+    it or repeat it, those that ``matched`` pairs. An item that moved before another has changed."""
     found = Difference()
-    before, after = _by_key(old, key), _by_key(new, key)
-    for name, data in after.items():
-        if name not in before:
-            found.add(_shown(name), data)
-        elif fields := _differing(before[name], data):
-            found.change(_shown(name), fields)
-    for name, data in before.items():
-        if name not in after:
-            found.remove(_shown(name), data)
+    before, old_others = _by_key(old, key)
+    after, new_others = _by_key(new, key)
+    for name in dict.fromkeys([*after, *before]):
+        found.compare(json.loads(name), before.get(name), after.get(name))
+    places = []
+    for was, now in sorted(matched(old_others, new_others), key=lambda pair: pair[0] or 0):
+        one = None if was is None else old_others[was]
+        other = None if now is None else new_others[now]
+        found.compare(was if now is None else now, one, other)
+        places += [now] if was is not None and now is not None else []
+    found.changed += sum(place > following for place, following in pairwise(places))
     return found
 
 
-def _by_key(items: Sequence[Any], key: str) -> dict[tuple[bool, Hashable], Data]:
-    """Items by key, and items without one by their place among these."""
-    found: dict[tuple[bool, Hashable], Data] = {}
-    places = 0
+def _by_key(items: Sequence[Any], key: str) -> tuple[dict[str, Data], list[Data]]:
+    """Items by the JSON of their key, and items without one of their own."""
+    found: dict[str, Data] = {}
+    others = []
     for item in items:
         data = item if isinstance(item, dict) else {"": item}
         value = data.get(key) if key else None
-        name: tuple[bool, Hashable] = True, json.dumps(value, sort_keys=True)
+        name = key_of(value)
         if value in (None, "") or name in found:
-            name, places = (False, places), places + 1
-        found[name] = data
-    return found
-
-
-def _shown(name: tuple[bool, Hashable]) -> Any:
-    keyed, value = name
-    return json.loads(str(value)) if keyed else value
+            others.append(data)
+        else:
+            found[name] = data
+    return found, others
 
 
 def _differing(old: Data, new: Data) -> dict[str, list[Any]]:

@@ -23,9 +23,19 @@ def test_equal_items_do_not_differ() -> None:
 
 
 def test_by_place() -> None:
-    assert numbers([{"a": 1}, {"a": 2}], [{"a": 2}, {"a": 1}]) == (0, 0, 2)
+    assert numbers([{"a": 1}, {"a": 2}], [{"a": 3}, {"a": 4}]) == (0, 0, 2)
     assert numbers([{"a": 1}], [{"a": 1}, {"a": 2}]) == (1, 0, 0)
     assert numbers([{"a": 1}, {"a": 2}], [{"a": 1}]) == (0, 1, 0)
+
+
+def test_an_item_in_front_moves_the_others() -> None:
+    assert numbers([{"a": 1}, {"a": 2}], [{"a": 0}, {"a": 1}, {"a": 2}]) == (1, 0, 0)
+    assert numbers([{"a": 1}, {"a": 2}], [{"a": 2}]) == (0, 1, 0)
+
+
+def test_items_in_another_order_have_changed() -> None:
+    found = difference([{"a": 1}, {"a": 2}, {"a": 3}], [{"a": 2}, {"a": 1}, {"a": 3}])
+    assert (found.added, found.removed, found.changed, found.fields) == (0, 0, 1, {})
 
 
 def test_by_key() -> None:

@@ -37,6 +37,7 @@ def items(*given: Any) -> dict[str, Any]:
             items({"a": 1, "b": 1}, {"a": 3, "b": 3}),
             ["items[1]: item is gone: {'a': 2, 'b': 2}"],
         ),
+        (items({"a": 1}, {"a": 2}), items({"a": 2}, {"a": 1}), []),
         # One is gone, and another has changed.
         (
             items({"a": 1, "b": 1}, {"a": 2, "b": 2}),

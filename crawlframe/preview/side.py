@@ -1,0 +1,315 @@
+"""Side: the processes of one version of the code. A loader imports it once, and forks workers that
+try pages; a worker that a page has killed, or that hangs, is forked again."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from msgspec.msgpack import Decoder
+
+from crawlframe.base.exact_json import dumps
+from crawlframe.code.imports import marks
+from crawlframe.code.registry import Registry
+from crawlframe.conf import Settings
+from crawlframe.errors import CrawlframeError
+from crawlframe.load_spiders import load_spiders
+from crawlframe.node.channel import Channel, ChannelClosed, pair
+from crawlframe.node.child_process import become_child
+from crawlframe.node.signals import describe_exit
+from crawlframe.node.supervisor_messages import Message
+from crawlframe.pages.reparse import SourcePage
+from crawlframe.preview.comparison import Tried
+from crawlframe.preview.tree import Tree
+from crawlframe.recorded.kept import try_page
+from crawlframe.request.request import Request
+
+ORDER = struct.Struct("!I")  # pid of a worker that is replaced, 0 for none
+ANSWER = struct.Struct("!Ii")  # pid of the new worker, exit code of the replaced one
+MAX_SKIPS = 5  # modules that may kill the process that imports them
+
+
+class PreviewFailed(CrawlframeError):
+    """A version cannot be previewed at all."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the service gives to the processes of a side. ``guard``: around all code of authors.
+    ``reveal``: the arguments of a task, as its spider gets them. ``kept``: names of packages that
+    are not imported again."""
+
+    guard: Callable[[], AbstractContextManager[None]]
+    reveal: Callable[[dict[str, Any]], dict[str, Any]]
+    kept: Collection[str] = ()
+
+
+class Loading(Message, tag="loading"):
+    """Loader: it imports this module."""
+
+    module: str
+
+
+class Loaded(Message, tag="loaded"):
+    """Loader: ``marks`` of its spiders, which change with their code; ``modules`` that do not load,
+    with the reasons."""
+
+    marks: dict[str, str]
+    modules: dict[str, str]
+
+
+class NotLoadable(Message, tag="refused"):
+    """Loader: it cannot load anything."""
+
+    problem: str
+
+
+class TryPage(Message, tag="try"):
+    """To a worker: run the callback of this page. ``arguments``: of the task, as stored."""
+
+    number: int
+    spider: str
+    arguments: dict[str, Any]
+    page: SourcePage
+
+
+class PageTried(Message, tag="tried"):
+    """Worker: the result of a page, as Tried has it."""
+
+    number: int
+    snapshot: bytes
+    seconds: float
+    problem: str = ""
+
+    @property
+    def result(self) -> Tried:
+        return Tried(self.snapshot, self.seconds, self.problem)
+
+
+_FROM_LOADER: Decoder[Loading | Loaded | NotLoadable] = Decoder(Loading | Loaded | NotLoadable)
+_TO_WORKER: Decoder[TryPage] = Decoder(TryPage)
+_FROM_WORKER: Decoder[PageTried] = Decoder(PageTried)
+_NOTHING: Decoder[Any] = Decoder()
+
+ToParent = Channel[PageTried, TryPage]
+ToWorker = Channel[TryPage, PageTried]
+
+
+@dataclass
+class Side:
+    """The parent's view of one version. Used as a context, at whose end all processes are killed.
+    ``loaded``: after ``wait``."""
+
+    tree: Tree
+    project: Path
+    settings: Settings
+    around: Surroundings
+    loaded: Loaded = field(default_factory=lambda: Loaded({}, {}))
+    _skip: dict[str, str] = field(default_factory=dict)
+    _pid: int = 0
+
+    def __enter__(self) -> Side:
+        self._spawn()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def wait(self) -> None:
+        """Returns when the code is loaded. A module that kills its process is left out. Raises
+        PreviewFailed."""
+        while True:
+            module = ""
+            try:
+                for message in _received(self._channel):
+                    match message:
+                        case Loading(module):
+                            pass
+                        case NotLoadable(problem):
+                            raise PreviewFailed(f"{self.tree.name}: {problem}")
+                        case Loaded():
+                            self.loaded = message
+                            return
+            except ChannelClosed:
+                code = self._end()
+            if not module or len(self._skip) == MAX_SKIPS:
+                raise PreviewFailed(
+                    f"{self.tree.name} does not load: the import of {module or 'its code'} ended "
+                    f"its process ({describe_exit(code)})"
+                )
+            self._skip[module] = f"{module}: its import ended the process ({describe_exit(code)})"
+            self._spawn()
+
+    @property
+    def problems(self) -> list[str]:
+        """A line for each module that does not load."""
+        lines = (problem.partition("\n")[0] for problem in self.loaded.modules.values())
+        here = f"{self.tree.copy}{os.sep}"
+        return [line.replace(here, "") for line in lines]
+
+    def fork(self, replaced: int = 0) -> tuple[int, ToWorker, str]:
+        """Returns the pid of a new worker, its channel, and how the worker with the pid
+        ``replaced`` has ended; it is killed if it has not. Raises PreviewFailed."""
+        ours, theirs = pair(_FROM_WORKER, _TO_WORKER)
+        try:
+            socket.send_fds(self._orders, [ORDER.pack(replaced)], [theirs.fileno()])
+            answer = self._orders.recv(ANSWER.size)
+        except OSError:
+            answer = b""
+        finally:
+            theirs.close()
+        if len(answer) < ANSWER.size:
+            ours.close()
+            raise PreviewFailed(f"{self.tree.name}: its loader has ended")
+        pid, code = ANSWER.unpack(answer)
+        return pid, ours, describe_exit(code) if replaced else ""
+
+    def _spawn(self) -> None:
+        self._orders, orders = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._channel, channel = pair(_FROM_LOADER, _NOTHING)
+        parent = os.getpid()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._pid = os.fork()
+        if self._pid == 0:
+            self._orders.close()
+            self._channel.close()
+            loader = _Loader(self, channel, orders)
+            become_child("preview", parent, lambda: loader.run(self._skip))
+        orders.close()
+        channel.close()
+
+    def _end(self) -> int:
+        """Kills the loader, with which its workers end. Returns its exit code."""
+        pid, self._pid = self._pid, 0
+        if not pid:
+            return 0
+        self._orders.close()
+        self._channel.close()
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@dataclass
+class _Loader:
+    """The process that has loaded the code."""
+
+    side: Side
+    channel: Channel[Any, Any]
+    orders: socket.socket
+
+    def run(self, skip: dict[str, str]) -> None:
+        _silence()
+        side = self.side
+        try:
+            side.tree.enter(side.project, side.around.kept)
+            settings = side.tree.settings(side.settings)
+            with side.around.guard():
+                registry = load_spiders(
+                    settings, skip=skip, limit=settings.load_timeout, loading=self._tell
+                )
+                found = marks(registry, registry.spiders)
+        except CrawlframeError as error:
+            _send(self.channel, NotLoadable(str(error)))
+            return
+        _send(self.channel, Loaded(found, registry.broken))
+        gc.freeze()  # its objects stay shared with the workers
+        self._obey(settings, registry)
+
+    def _tell(self, module: str) -> None:
+        _send(self.channel, Loading(module))
+
+    def _obey(self, settings: Settings, registry: Registry) -> None:
+        """Forks workers until there is nobody to give orders."""
+        while True:
+            order, files, _, _ = socket.recv_fds(self.orders, ORDER.size, 1)
+            if not files:
+                return
+            (replaced,) = ORDER.unpack(order)
+            code = _reaped(replaced) if replaced else 0
+            loader = os.getpid()
+            pid = os.fork()
+            if pid == 0:
+                self.orders.close()
+                self.channel.close()
+                line: ToParent = Channel(socket.socket(fileno=files[0]), _TO_WORKER)
+                worker = _Worker(settings, registry, self.side.around, line)
+                become_child("preview", loader, worker.run)
+            os.close(files[0])
+            self.orders.send(ANSWER.pack(pid, code))
+
+
+@dataclass
+class _Worker:
+    settings: Settings
+    registry: Registry
+    around: Surroundings
+    channel: ToParent
+
+    def run(self) -> None:
+        """Tries pages until there is nobody to ask for it."""
+        with self.around.guard(), suppress(ChannelClosed):
+            for order in _received(self.channel):
+                _send(self.channel, self._tried(order))
+
+    def _tried(self, order: TryPage) -> PageTried:
+        began = time.perf_counter()
+        try:
+            kind = self.registry.get(order.spider)
+            request = Request.decode(order.page.record)
+            response = order.page.response(request)
+            arguments = self.around.reveal(order.arguments)
+            began = time.perf_counter()
+            found = try_page(kind, arguments, request, response, self.settings)
+            seconds = time.perf_counter() - began
+            return PageTried(order.number, dumps(found), seconds)
+        except CrawlframeError as error:
+            seconds = time.perf_counter() - began
+            return PageTried(order.number, b"", seconds, str(error) or type(error).__name__)
+
+
+def _silence() -> None:
+    """Leaves the terminal to the report: authors print and log."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    logging.disable(logging.CRITICAL)
+
+
+def _reaped(pid: int) -> int:
+    """Ends a worker. Returns its exit code."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:  # code of authors has waited for it
+        return -signal.SIGKILL
+
+
+def _received(channel: Channel[Any, Any]) -> Iterator[Any]:
+    """The messages as they arrive. Raises ChannelClosed."""
+    while True:
+        select.select([channel], [], [])
+        yield from channel.receive()
+
+
+def _send(channel: Channel[Any, Any], message: Message) -> None:
+    """Raises ChannelClosed."""
+    channel.send(message)
+    while channel.pending:
+        select.select([], [channel], [])
+        channel.flush()

@@ -1,0 +1,1 @@
+"""Previews: what a change of the code does to the data, tried on kept pages."""

@@ -1,0 +1,193 @@
+"""Preview: two revisions of the code on kept pages. Nothing is fetched, and nothing is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from django.apps import apps
+from django.db import connections
+
+from crawlframe.code.checkout import Checkout
+from crawlframe.code.package import find_package
+from crawlframe.conf import Settings, available_cpus
+from crawlframe.errors import ArgumentError, CrawlframeError
+from crawlframe.preview.comparison import SpiderComparison, Tried
+from crawlframe.preview.rules import PreviewRules, Regression
+from crawlframe.preview.run import PageToTry, PreviewRun
+from crawlframe.preview.side import Side, Surroundings
+from crawlframe.preview.tree import Tree, exported, resolved, work_tree
+from crawlservice.connections.read_only import read_only
+from crawlservice.models import Page
+from crawlservice.pages.to_try import pages_to_try, spiders_with_pages
+from crawlservice.tasks.arguments.secrets import revealed
+
+LIVE = "live"
+DEADLINE = 10.0  # seconds that a page may take
+SHOWN = 10  # names in a message
+
+
+class NothingToPreview(CrawlframeError):
+    """No page is kept, or no spider is as asked for."""
+
+
+@dataclass
+class Preview:
+    """The result. ``before``, ``after``: the revisions. ``spiders``: those that were tried.
+    ``same``: the number of spiders whose code is the same. ``untried``: spiders without a kept
+    page, whose code differs. ``notes`` are for people."""
+
+    before: str
+    after: str
+    spiders: list[SpiderComparison] = field(default_factory=list)
+    same: int = 0
+    untried: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    regressions: list[Regression] = field(default_factory=list)
+
+    @property
+    def pages(self) -> int:
+        return sum(one.pages for one in self.spiders)
+
+
+@dataclass
+class PreviewOrder:
+    """``revision``: a branch, tag or commit; "" for the files as they are. ``against``: another, or
+    ``live``. ``spiders``: patterns of names; none for those whose code differs. ``unchanged``: also
+    those whose code is the same. ``pages``: of each spider, at most. ``progress`` shows
+    how many pages are done."""
+
+    project: Path
+    settings: Settings
+    revision: str = ""
+    against: str = LIVE
+    spiders: Sequence[str] = ()
+    pages: int = 200
+    unchanged: bool = False
+    deadline: float = DEADLINE
+    progress: Callable[[str], AbstractContextManager[Callable[[float], None]]] = (
+        lambda what: nullcontext(lambda number: None)
+    )
+
+    def run(self) -> Preview:
+        """Raises ArgumentError, GitError, NothingToPreview, PreviewFailed, RulesError and
+        django.db.Error."""
+        checkout = Checkout.around(self.project)
+        if checkout is None:
+            raise ArgumentError(f"{self.project} is in no git checkout, so it has no revisions")
+        kept = self._kept()
+        notes: list[str] = []
+        with ExitStack() as stack:
+            trees = [
+                stack.enter_context(tree) for tree in (self._old(checkout, notes), self._new(checkout))
+            ]
+            connections.close_all()  # a fork would use them too
+            old, new = (stack.enter_context(self._side(tree)) for tree in trees)
+            for side in (old, new):
+                side.wait()
+                notes += [f"{side.tree.name}: {problem}" for problem in side.problems]
+            package = find_package(self.settings.spiders)
+            rules = PreviewRules.read(package and trees[1].place(package))
+            preview = Preview(trees[0].name, trees[1].name, notes=notes)
+            self._choose(preview, {*kept}, old, new, rules)
+            self._try(preview, old, new)
+            preview.regressions = [
+                one for spider in preview.spiders for one in rules.regressions(spider)
+            ]
+            return preview
+
+    def _kept(self) -> list[str]:
+        """The spiders that have pages. Raises NothingToPreview."""
+        kept = spiders_with_pages()
+        if not kept:
+            raise NothingToPreview(
+                'no good page of any spider is kept, so nothing can be tried; with keep = "all" '
+                "pages are kept, see docs/howto/kept-pages.md"
+            )
+        for pattern in self.spiders:
+            if not any(fnmatchcase(name, pattern) for name in kept):
+                some = ", ".join(kept[:SHOWN])
+                raise NothingToPreview(f"no page of spider {pattern!r} is kept; there are: {some}")
+        return kept
+
+    def _new(self, checkout: Checkout) -> AbstractContextManager[Tree]:
+        if self.revision:
+            return _tree(checkout, self.revision)
+        return nullcontext(work_tree(self.project, checkout))
+
+    def _old(self, checkout: Checkout, notes: list[str]) -> AbstractContextManager[Tree]:
+        """``live``: the revision of the nodes, as the newest page in the ledger says; HEAD if that
+        tells no commit."""
+        if self.against != LIVE:
+            return _tree(checkout, self.against)
+        version = Page.objects.order_by("-pk").values_list("version", flat=True).first() or ""
+        commit, _, changed = version.partition("+")
+        if not commit:
+            notes.append("no page tells the commit of the nodes; compared with HEAD")
+            return _tree(checkout, "HEAD")
+        if not checkout.resolve(commit):
+            raise ArgumentError(
+                f"live is {commit}, a commit that {checkout.root} lacks: git fetch --all, or name "
+                "another: --against COMMIT"
+            )
+        if changed:
+            notes.append(f"the nodes run {commit} with changes that are in no commit")
+        return _tree(checkout, commit, f"{commit} (live)")
+
+    def _side(self, tree: Tree) -> Side:
+        apps_here = {one.name.partition(".")[0] for one in apps.get_app_configs()}
+        around = Surroundings(read_only, revealed, apps_here)
+        return Side(tree, self.project, self.settings, around)
+
+    def _choose(
+        self, preview: Preview, kept: set[str], old: Side, new: Side, rules: PreviewRules
+    ) -> None:
+        """Takes the spiders that are compared, also those that the new version lacks."""
+        before, after = old.loaded.marks, new.loaded.marks
+        for name in sorted(before.keys() | after.keys()):
+            if self.spiders and not any(fnmatchcase(name, one) for one in self.spiders):
+                continue
+            if before.get(name) == after.get(name) and not self.unchanged:
+                preview.same += 1
+            elif name in before and (name in kept or name not in after):
+                problem = "" if name in after else _lack(new)
+                found = SpiderComparison(name, rules.ignores(name), problem=problem)
+                preview.spiders.append(found)
+            else:
+                preview.untried.append(name)
+
+    def _try(self, preview: Preview, old: Side, new: Side) -> None:
+        spiders = {one.spider: one for one in preview.spiders if not one.problem}
+        if not spiders:
+            return
+        with self.progress("trying pages") as advance:  # after the forks: it starts a thread
+
+            def take(page: PageToTry, before: Tried, after: Tried, again: Tried | None) -> bool:
+                done = spiders[page.spider].take(page.page.url, before, after, again)
+                advance(done)
+                return done
+
+            lanes = max(1, available_cpus() // 2)
+            PreviewRun(old, new, lanes, self.deadline, take).run(_pages(spiders, self.pages))
+
+
+
+def _tree(checkout: Checkout, name: str, shown: str = "") -> AbstractContextManager[Tree]:
+    commit, told = resolved(checkout, name)
+    return exported(checkout, commit, shown or told)
+
+
+def _pages(spiders: Iterable[str], limit: int) -> Iterator[PageToTry]:
+    for spider in spiders:
+        for arguments, page in pages_to_try(spider, limit):
+            yield PageToTry(spider, arguments, page)
+
+
+def _lack(side: Side) -> str:
+    """Why a version lacks a spider."""
+    if not side.problems:
+        return f"{side.tree.name} does not have it"
+    return f"it does not load in {side.tree.name}: {'; '.join(side.problems[:SHOWN])}"
