@@ -28,7 +28,7 @@ Ignores = Callable[[str], bool]  # whether a part is not compared
 
 
 class Tried(NamedTuple):
-    """The result of one page by one version. ``snapshot``: JSON, as ``try_page`` returns it.
+    """The result of one page by one version. ``snapshot``: JSON, as KeptTrial returns it.
     ``problem``: why there is none. ``left_out``: the page was not tried at all."""
 
     snapshot: bytes = b""

@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from msgspec.structs import replace
 
 from crawlframe.node.channel import ChannelClosed
-from crawlframe.pages.reparse import SourcePage
 from crawlframe.preview.comparison import Tried
-from crawlframe.preview.side import PreviewFailed, Side, ToWorker, TryPage
+from crawlframe.preview.side import Order, PreviewFailed, Side, ToWorker
 
 WINDOW = 16  # pages that wait for a worker
 MAX_BYTES = 16 << 20  # bytes of bodies that wait for a worker, unless one has more
@@ -22,19 +21,13 @@ TICK = 0.25  # seconds between two looks at workers that may hang
 DEAD_AT_ONCE = 3  # workers that may end before they have tried a page
 
 
-class PageToTry(NamedTuple):
-    """A kept page. ``arguments``: of its task, as stored."""
-
-    spider: str
-    arguments: dict[str, Any]
-    page: SourcePage
 
 
 @dataclass
 class _Pages:
     """One page in both versions. ``again``: it runs in the old one once more."""
 
-    page: PageToTry
+    order: Order
     before: Tried | None = None
     after: Tried | None = None
     again: Tried | None = None
@@ -47,12 +40,12 @@ class TryingWorker:
     def __init__(self, side: Side, limit: float) -> None:
         self._side, self._limit = side, limit
         self._pid, self.channel, _ = side.fork()
-        self.pending: dict[int, TryPage] = {}
+        self.pending: dict[int, Order] = {}
         self._deaths: dict[str, int] = {}
         self._early = 0
         self._since = 0.0
 
-    def give(self, order: TryPage) -> None:
+    def give(self, order: Order) -> None:
         if not self.pending:
             self._since = time.monotonic()
         self.pending[order.number] = order
@@ -60,7 +53,7 @@ class TryingWorker:
 
     @property
     def waiting_bytes(self) -> int:
-        return sum(len(order.page.body) for order in self.pending.values())
+        return sum(order.size for order in self.pending.values())
 
     def results(self, readable: bool) -> Iterator[tuple[int, Tried]]:
         """Number and result of each page that is done, was left out, or has ended the worker."""
@@ -99,7 +92,7 @@ class TryingWorker:
             return ""
         return f"{DEATHS} of its pages ended the process, or took too long"
 
-    def _send(self, order: TryPage) -> None:
+    def _send(self, order: Order) -> None:
         with suppress(ChannelClosed):
             self.channel.send(order)
 
@@ -112,11 +105,11 @@ class PreviewRun:
     new: Side
     lanes: int
     limit: float
-    take: Callable[[PageToTry, Tried, Tried, Tried | None], bool]
+    take: Callable[[Order, Tried, Tried, Tried | None], bool]
     _pages: dict[int, _Pages] = field(default_factory=dict)
     _number: int = 0
 
-    def run(self, pages: Iterable[PageToTry]) -> None:
+    def run(self, pages: Iterable[Order]) -> None:
         """Gives ``take`` each page with the results of both versions. If it returns False, the page
         runs once more by the old one, and is given again with that result. Raises PreviewFailed."""
         self._lanes = [
@@ -130,26 +123,23 @@ class PreviewRun:
         while self._pages:
             self._step()
 
-    def _begin(self, page: PageToTry, lane: tuple[TryingWorker, TryingWorker]) -> None:
-        order = self._order(page)
-        self._pages[order.number] = _Pages(page)
+    def _begin(self, page: Order, lane: tuple[TryingWorker, TryingWorker]) -> None:
+        self._number += 1
+        order = replace(page, number=self._number)
+        self._pages[order.number] = _Pages(order)
         for worker in lane:
-            if why := worker.left_out(page.spider):
+            if why := worker.left_out(order.spider):
                 self._answer(lane, worker is lane[1], order.number, Tried(problem=why, left_out=True))
             else:
                 worker.give(order)
 
-    def _order(self, page: PageToTry) -> TryPage:
-        self._number += 1
-        return TryPage(self._number, page.spider, page.arguments, page.page)
 
     def _step(self, *, wait: bool = True) -> None:
         """Exchanges messages with the workers."""
-        channels: dict[ToWorker, TryingWorker] = {
-            worker.channel: worker for lane in self._lanes for worker in lane
-        }
+        channels = [worker.channel for lane in self._lanes for worker in lane]
         busy = [channel for channel in channels if channel.pending]
-        readable, _, _ = select.select([*channels], busy, [], TICK if wait else 0.0)
+        readable: list[ToWorker]
+        readable, _, _ = select.select(channels, busy, [], TICK if wait else 0.0)
         for lane in self._lanes:
             for worker in lane:
                 for number, tried in worker.results(worker.channel in readable):
@@ -167,10 +157,10 @@ class PreviewRun:
             one.again = tried
         if one.before is None or one.after is None:
             return
-        if self.take(one.page, one.before, one.after, one.again):
+        if self.take(one.order, one.before, one.after, one.again):
             del self._pages[number]
         else:
-            lane[0].give(TryPage(number, one.page.spider, one.page.arguments, one.page.page))
+            lane[0].give(one.order)
 
 
 

@@ -33,12 +33,16 @@ from crawlframe.node.supervisor_messages import Message
 from crawlframe.pages.reparse import SourcePage
 from crawlframe.preview.comparison import Tried
 from crawlframe.preview.tree import Tree
-from crawlframe.recorded.kept import try_page
+from crawlframe.recorded.folder import Recording
+from crawlframe.recorded.isolation import without_effects
+from crawlframe.recorded.kept import KeptTrial
+from crawlframe.recorded.replay import RecordingReplay
 from crawlframe.request.request import Request
 
 ORDER = struct.Struct("!I")  # pid of a worker that is replaced, 0 for none
 ANSWER = struct.Struct("!Ii")  # pid of the new worker, exit code of the replaced one
 MAX_SKIPS = 5  # modules that may kill the process that imports them
+MAX_TRIALS = 100  # tasks whose spider a worker holds
 
 
 class PreviewFailed(CrawlframeError):
@@ -77,12 +81,35 @@ class NotLoadable(Message, tag="refused"):
 
 
 class TryPage(Message, tag="try"):
-    """To a worker: run the callback of this page. ``arguments``: of the task, as stored."""
+    """To a worker: run the callback of this kept page. ``arguments``: of its task, as stored."""
 
     number: int
     spider: str
     arguments: dict[str, Any]
     page: SourcePage
+
+    @property
+    def url(self) -> str:
+        return self.page.url
+
+    @property
+    def size(self) -> int:
+        """Bytes that are sent."""
+        return len(self.page.body)
+
+
+class TryRecorded(Message, tag="recorded"):
+    """To a worker: replay the recorded page of this name, in a folder of recorded pages."""
+
+    number: int
+    spider: str
+    folder: str
+    name: str
+    url: str
+    size: int = 0
+
+
+Order = TryPage | TryRecorded
 
 
 class PageTried(Message, tag="tried"):
@@ -99,12 +126,12 @@ class PageTried(Message, tag="tried"):
 
 
 _FROM_LOADER: Decoder[Loading | Loaded | NotLoadable] = Decoder(Loading | Loaded | NotLoadable)
-_TO_WORKER: Decoder[TryPage] = Decoder(TryPage)
+_TO_WORKER: Decoder[Order] = Decoder(Order)
 _FROM_WORKER: Decoder[PageTried] = Decoder(PageTried)
 _NOTHING: Decoder[Any] = Decoder()
 
-ToParent = Channel[PageTried, TryPage]
-ToWorker = Channel[TryPage, PageTried]
+ToParent = Channel[PageTried, Order]
+ToWorker = Channel[Order, PageTried]
 
 
 @dataclass
@@ -258,6 +285,8 @@ class _Worker:
     registry: Registry
     around: Surroundings
     channel: ToParent
+    # By spider, and task or folder; the oldest ones are dropped.
+    pages: dict[tuple[str, int | str], KeptTrial | RecordingReplay] = field(default_factory=dict)
 
     def run(self) -> None:
         """Tries pages until there is nobody to ask for it."""
@@ -265,20 +294,37 @@ class _Worker:
             for order in _received(self.channel):
                 _send(self.channel, self._tried(order))
 
-    def _tried(self, order: TryPage) -> PageTried:
-        began = time.perf_counter()
+    def _tried(self, order: Order) -> PageTried:
         try:
-            kind = self.registry.get(order.spider)
-            request = Request.decode(order.page.record)
-            response = order.page.response(request)
-            arguments = self.around.reveal(order.arguments)
-            began = time.perf_counter()
-            found = try_page(kind, arguments, request, response, self.settings)
+            match order, self._pages_of(order):
+                case TryPage(), KeptTrial() as trial:
+                    request = Request.decode(order.page.record)
+                    response = order.page.response(request)
+                    began = time.perf_counter()
+                    found = trial.run(request, response)
+                case TryRecorded(), RecordingReplay() as replay:
+                    began = time.perf_counter()
+                    with without_effects():
+                        found = replay.run(order.name).snapshot
             seconds = time.perf_counter() - began
             return PageTried(order.number, dumps(found), seconds)
         except CrawlframeError as error:
-            seconds = time.perf_counter() - began
-            return PageTried(order.number, b"", seconds, str(error) or type(error).__name__)
+            return PageTried(order.number, b"", 0.0, str(error) or type(error).__name__)
+
+    def _pages_of(self, order: Order) -> KeptTrial | RecordingReplay:
+        """Raises CrawlframeError."""
+        key = order.spider, order.page.task if isinstance(order, TryPage) else order.folder
+        if key not in self.pages:
+            while len(self.pages) >= MAX_TRIALS:
+                del self.pages[next(iter(self.pages))]
+            kind = self.registry.get(order.spider)
+            if isinstance(order, TryPage):
+                arguments = self.around.reveal(order.arguments)
+                self.pages[key] = KeptTrial(kind, arguments, self.settings)
+            else:
+                recording = Recording.read(Path(order.folder))
+                self.pages[key] = RecordingReplay(recording, kind, self.settings)
+        return self.pages[key]
 
 
 def _silence() -> None:

@@ -19,32 +19,38 @@ from crawlframe.testing.runs import LAST, Given
 from crawlframe.testing.trial import Trial
 
 
-def try_page(
-    kind: type[Spider],
-    arguments: dict[str, Any],
-    request: Request,
-    response: Response,
-    settings: Settings,
-) -> dict[str, Any]:
-    """Returns the snapshot of the page's results; if the callback raises, ``trace`` is the
-    traceback of its code. Raises CrawlframeError if the page cannot be given to this code."""
-    secrets, asked = Secrets(), list[str]()
-    secrets.learn_arguments(arguments)
+class KeptTrial:
+    """Kept pages of one task. Each gets a new object of the spider ``kind``."""
 
-    def find(wanted: Request) -> Response:
-        asked.append(wanted.url)
-        if len(asked) > 1:
+    def __init__(
+        self, kind: type[Spider], arguments: dict[str, Any], settings: Settings
+    ) -> None:
+        """Raises CrawlframeError if a node would refuse the spider."""
+        self._arguments = arguments
+        self._asked = 0
+        self._response: Response | None = None
+        with offline(), without_effects():
+            # A kept page was sent to the holder of a token.
+            given = Given(self._find, knows_targets=False)
+            self._trial = Trial(kind, given, arguments, settings=settings, tokens=False)
+
+    def run(self, request: Request, response: Response) -> dict[str, Any]:
+        """Returns the snapshot of the page's results; if the callback raises, ``trace`` is the
+        traceback of its code. Raises CrawlframeError if the page cannot be given to this code."""
+        self._asked, self._response = 0, response
+        with offline() as tried, without_effects():
+            result = self._trial.attempt(request, LAST)
+        if tried:
+            raise CrawlframeError(f"its code went to {tried[0]}, which is not done for a trial")
+        secrets = Secrets()
+        secrets.learn_arguments(self._arguments)
+        if isinstance(result, Result):
+            return snapshot_of(result, secrets)
+        trace = readable(secrets.text(authors_trace(result)))
+        return {**snapshot_of_error(result, secrets), "trace": trace}
+
+    def _find(self, wanted: Request) -> Response:
+        self._asked += 1
+        if self._asked > 1 or self._response is None:
             raise FetchError(f"{wanted.url}: nothing is fetched when a kept page is tried")
-        return response
-
-    with offline() as tried, without_effects():
-        # A kept page was sent to the holder of a token.
-        given = Given(find, knows_targets=False)
-        trial = Trial(kind, given, arguments, settings=settings, tokens=False)
-        result = trial.attempt(request, LAST)
-    if tried:
-        raise CrawlframeError(f"its code went to {tried[0]}, which is not done for a trial")
-    if isinstance(result, Result):
-        return snapshot_of(result, secrets)
-    trace = readable(secrets.text(authors_trace(result)))
-    return {**snapshot_of_error(result, secrets), "trace": trace}
+        return self._response

@@ -23,7 +23,7 @@ from crawlframe.frontier.cluster.trials import TrialOrder
 from crawlframe.pages.stored import response_of
 from crawlframe.recipes.loading import spider_of_stored
 from crawlframe.recorded.difference import differences
-from crawlframe.recorded.kept import try_page
+from crawlframe.recorded.kept import KeptTrial
 from crawlframe.request.request import Request
 from crawlservice.connections.frontier import frontier
 from crawlservice.display import readable
@@ -132,7 +132,7 @@ def _tried(settings: Settings, registry: Registry, rid: UUID) -> Answer:
     body = read([page.body_id])[page.body_id]
     ((_, kept),) = stored([page.pk])
     response = response_of(kept, request, body)
-    found = try_page(kind, revealed(page.task.arguments), request, response, settings)
+    found = KeptTrial(kind, revealed(page.task.arguments), settings).run(request, response)
     before = [*Item.objects.filter(rid=rid).order_by("ordinal").values_list("data", flat=True)]
     items, requests = found.get("items", []), found.get("requests", [])
     shown = [f"{one.get('callback', 'parse')} {one['url']}" for one in requests]

@@ -11,15 +11,17 @@ from pathlib import Path
 from django.apps import apps
 from django.db import connections
 
+from crawlframe.base.program import command
 from crawlframe.code.checkout import Checkout
 from crawlframe.code.package import find_package
 from crawlframe.conf import Settings, available_cpus
 from crawlframe.errors import ArgumentError, CrawlframeError
 from crawlframe.preview.comparison import SpiderComparison, Tried
 from crawlframe.preview.rules import PreviewRules, Regression
-from crawlframe.preview.run import PageToTry, PreviewRun
-from crawlframe.preview.side import Side, Surroundings
+from crawlframe.preview.run import PreviewRun
+from crawlframe.preview.side import Order, Side, Surroundings, TryPage, TryRecorded
 from crawlframe.preview.tree import Tree, exported, resolved, work_tree
+from crawlframe.recorded.folder import HEAD, Recording, recordings_of
 from crawlservice.connections.read_only import read_only
 from crawlservice.models import Page
 from crawlservice.pages.to_try import pages_to_try, spiders_with_pages
@@ -78,12 +80,13 @@ class PreviewOrder:
         checkout = Checkout.around(self.project)
         if checkout is None:
             raise ArgumentError(f"{self.project} is in no git checkout, so it has no revisions")
-        kept = self._kept()
         notes: list[str] = []
         with ExitStack() as stack:
             trees = [
                 stack.enter_context(tree) for tree in (self._old(checkout, notes), self._new(checkout))
             ]
+            recorded = trees[1].place(recordings_of(self.settings))
+            kept = self._with_pages(recorded)
             connections.close_all()  # a fork would use them too
             old, new = (stack.enter_context(self._side(tree)) for tree in trees)
             for side in (old, new):
@@ -92,24 +95,24 @@ class PreviewOrder:
             package = find_package(self.settings.spiders)
             rules = PreviewRules.read(package and trees[1].place(package))
             preview = Preview(trees[0].name, trees[1].name, notes=notes)
-            self._choose(preview, {*kept}, old, new, rules)
-            self._try(preview, old, new)
+            self._choose(preview, kept, old, new, rules)
+            self._try(preview, recorded, old, new)
             preview.regressions = [
                 one for spider in preview.spiders for one in rules.regressions(spider)
             ]
             return preview
 
-    def _kept(self) -> list[str]:
-        """The spiders that have pages. Raises NothingToPreview."""
-        kept = spiders_with_pages()
+    def _with_pages(self, recorded: Path) -> set[str]:
+        """The spiders that have pages, kept or ``recorded``. Raises NothingToPreview."""
+        kept = {*spiders_with_pages(), *(path.parent.name for path in recorded.glob(f"*/{HEAD}"))}
         if not kept:
             raise NothingToPreview(
-                'no good page of any spider is kept, so nothing can be tried; with keep = "all" '
-                "pages are kept, see docs/howto/kept-pages.md"
+                'no good page of any spider is kept or recorded; keep = "all" keeps pages (see '
+                f"docs/howto/kept-pages.md), {command('spider record NAME')} records some"
             )
         for pattern in self.spiders:
             if not any(fnmatchcase(name, pattern) for name in kept):
-                some = ", ".join(kept[:SHOWN])
+                some = ", ".join(sorted(kept)[:SHOWN])
                 raise NothingToPreview(f"no page of spider {pattern!r} is kept; there are: {some}")
         return kept
 
@@ -159,19 +162,21 @@ class PreviewOrder:
             else:
                 preview.untried.append(name)
 
-    def _try(self, preview: Preview, old: Side, new: Side) -> None:
+    def _try(self, preview: Preview, recorded: Path, old: Side, new: Side) -> None:
         spiders = {one.spider: one for one in preview.spiders if not one.problem}
         if not spiders:
             return
         with self.progress("trying pages") as advance:  # after the forks: it starts a thread
 
-            def take(page: PageToTry, before: Tried, after: Tried, again: Tried | None) -> bool:
-                done = spiders[page.spider].take(page.page.url, before, after, again)
+            def take(page: Order, before: Tried, after: Tried, again: Tried | None) -> bool:
+                done = spiders[page.spider].take(page.url, before, after, again)
                 advance(done)
                 return done
 
             lanes = max(1, available_cpus() // 2)
-            PreviewRun(old, new, lanes, self.deadline, take).run(_pages(spiders, self.pages))
+            PreviewRun(old, new, lanes, self.deadline, take).run(
+                _pages(spiders, recorded, self.pages)
+            )
 
 
 
@@ -180,10 +185,16 @@ def _tree(checkout: Checkout, name: str, shown: str = "") -> AbstractContextMana
     return exported(checkout, commit, shown or told)
 
 
-def _pages(spiders: Iterable[str], limit: int) -> Iterator[PageToTry]:
+def _pages(spiders: Iterable[str], recorded: Path, limit: int) -> Iterator[Order]:
+    """Kept pages, or recorded ones of a spider without these. Raises RecordingError."""
     for spider in spiders:
-        for arguments, page in pages_to_try(spider, limit):
-            yield PageToTry(spider, arguments, page)
+        number = 0
+        for number, (arguments, page) in enumerate(pages_to_try(spider, limit), 1):
+            yield TryPage(0, spider, arguments, page)
+        folder = recorded / spider
+        if not number and (folder / HEAD).exists():
+            for name, replayed in Recording.read(folder).pages.items():
+                yield TryRecorded(0, spider, str(folder), name, replayed.url)
 
 
 def _lack(side: Side) -> str:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from crawlframe import JSONSpider, Request, Response, Spider
-from crawlframe.recorded.kept import try_page
+from crawlframe.recorded.kept import KeptTrial
 from tests.recorded.site import SETTINGS
 
 URL = "https://shop.example/a"
@@ -29,7 +29,8 @@ def tried(callback: Callable[[Any, Response], Any]) -> dict[str, Any]:
         parse = callback  # type: ignore[assignment]
 
     request = Request(URL)
-    return try_page(Tried, {}, request, Response(URL, 200, [], b"<h1>a</h1>", request), SETTINGS)
+    response = Response(URL, 200, [], b"<h1>a</h1>", request)
+    return KeptTrial(Tried, {}, SETTINGS).run(request, response)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ def test_a_token_is_not_asked_for() -> None:
 
     request = Request("https://api.example/a")
     response = Response(request.url, 200, [], b'{"a": 1}', request)
-    assert try_page(Api, {}, request, response, SETTINGS)["items"] == [{"a": 1}]
+    assert KeptTrial(Api, {}, SETTINGS).run(request, response)["items"] == [{"a": 1}]
 
 
 def test_an_error_with_half_a_character_can_be_sent() -> None:
