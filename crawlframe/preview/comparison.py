@@ -181,8 +181,8 @@ class SpiderComparison:
 def difference_of(
     was: Snapshot, now: Snapshot, ignores: Ignores = lambda part: False
 ) -> tuple[Counter[str], list[Change]]:
-    """The number of unchanged values of each part, and the differences. ``ignores``: whether a part is
-    not compared."""
+    """The number of unchanged values of each part, and the differences. ``ignores``: whether a
+    part is not compared."""
     unchanged: Counter[str] = Counter()
     old, new = error_of(was), error_of(now)
     if old or new:
@@ -258,9 +258,7 @@ def _item(fields: dict[str, Any]) -> dict[str, Any]:
     return {name.removeprefix(f"{ITEMS}."): value for name, value in fields.items()}
 
 
-def _values(
-    old: dict[str, Any], new: dict[str, Any], unchanged: Counter[str]
-) -> Iterator[Change]:
+def _values(old: dict[str, Any], new: dict[str, Any], unchanged: Counter[str]) -> Iterator[Change]:
     for name in dict.fromkeys([*old, *new]):
         before, after = old.get(name, NOTHING), new.get(name, NOTHING)
         had, has = (one is not NOTHING and one not in EMPTY for one in (before, after))
@@ -274,9 +272,7 @@ def _values(
             yield Change(name, CHANGED, before, after)
 
 
-def _links(
-    was: Iterable[Any], now: Iterable[Any], unchanged: Counter[str]
-) -> Iterator[Change]:
+def _links(was: Iterable[Any], now: Iterable[Any], unchanged: Counter[str]) -> Iterator[Change]:
     before, after = ({_target(one): one for one in some} for some in (was, now))
     for target, old in before.items():
         new = after.get(target)

@@ -65,9 +65,7 @@ class PreviewRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         try:
             return msgspec.convert(tomllib.loads(path.read_text("utf-8")), cls)
         except (OSError, ValueError) as error:
-            raise RulesError(
-                f"{path}: {error}; it may have fail, only, ignore and share"
-            ) from None
+            raise RulesError(f"{path}: {error}; it may have fail, only, ignore and share") from None
 
     def ignores(self, spider: str) -> Callable[[str], bool]:
         """Returns whether a part of a spider is not compared."""

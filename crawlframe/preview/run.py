@@ -6,8 +6,10 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from itertools import chain
+
 from msgspec.structs import replace
 
 from crawlframe.node.channel import ChannelClosed
@@ -19,8 +21,6 @@ MAX_BYTES = 16 << 20  # bytes of bodies that wait for a worker, unless one has m
 DEATHS = 2  # pages of a spider that may end a worker; the others are left out then
 TICK = 0.25  # seconds between two looks at workers that may hang
 DEAD_AT_ONCE = 3  # workers that may end before they have tried a page
-
-
 
 
 @dataclass
@@ -92,6 +92,9 @@ class TryingWorker:
             return ""
         return f"{DEATHS} of its pages ended the process, or took too long"
 
+    def close(self) -> None:
+        self.channel.close()
+
     def _send(self, order: Order) -> None:
         with suppress(ChannelClosed):
             self.channel.send(order)
@@ -108,20 +111,27 @@ class PreviewRun:
     take: Callable[[Order, Tried, Tried, Tried | None], bool]
     _pages: dict[int, _Pages] = field(default_factory=dict)
     _number: int = 0
+    _lanes: list[tuple[TryingWorker, TryingWorker]] = field(default_factory=list)
 
     def run(self, pages: Iterable[Order]) -> None:
         """Gives ``take`` each page with the results of both versions. If it returns False, the page
         runs once more by the old one, and is given again with that result. Raises PreviewFailed."""
-        self._lanes = [
-            (TryingWorker(self.old, self.limit), TryingWorker(self.new, self.limit)) for _ in range(self.lanes)
-        ]
-        for page in pages:
-            while not (free := [lane for lane in self._lanes if _has_room(lane)]):
+        with ExitStack() as stack:
+            self._lanes = [
+                (self._worker(self.old), self._worker(self.new)) for _ in range(self.lanes)
+            ]
+            for worker in chain.from_iterable(self._lanes):
+                stack.callback(worker.close)
+            for page in pages:
+                while not (free := [lane for lane in self._lanes if _has_room(lane)]):
+                    self._step()
+                self._begin(page, min(free, key=_load))
+                self._step(wait=False)
+            while self._pages:
                 self._step()
-            self._begin(page, min(free, key=_load))
-            self._step(wait=False)
-        while self._pages:
-            self._step()
+
+    def _worker(self, side: Side) -> TryingWorker:
+        return TryingWorker(side, self.limit)
 
     def _begin(self, page: Order, lane: tuple[TryingWorker, TryingWorker]) -> None:
         self._number += 1
@@ -129,10 +139,11 @@ class PreviewRun:
         self._pages[order.number] = _Pages(order)
         for worker in lane:
             if why := worker.left_out(order.spider):
-                self._answer(lane, worker is lane[1], order.number, Tried(problem=why, left_out=True))
+                self._answer(
+                    lane, worker is lane[1], order.number, Tried(problem=why, left_out=True)
+                )
             else:
                 worker.give(order)
-
 
     def _step(self, *, wait: bool = True) -> None:
         """Exchanges messages with the workers."""
@@ -161,8 +172,6 @@ class PreviewRun:
             del self._pages[number]
         else:
             lane[0].give(one.order)
-
-
 
 
 def _has_room(lane: tuple[TryingWorker, TryingWorker]) -> bool:

@@ -69,8 +69,8 @@ def work_tree(project: Path, checkout: Checkout | None) -> Tree:
 
 @contextmanager
 def exported(checkout: Checkout, commit: str, name: str) -> Iterator[Tree]:
-    """Yields the files of a commit, in a temporary directory. Nothing of the repository changes, and
-    no hook runs. Raises GitError."""
+    """Yields the files of a commit, in a temporary directory. Nothing of the repository changes,
+    and no hook runs. Raises GitError."""
     with TemporaryDirectory(prefix="preview-") as directory:
         place = Path(directory).resolve()
         copy = place / "tree"

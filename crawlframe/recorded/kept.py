@@ -22,9 +22,7 @@ from crawlframe.testing.trial import Trial
 class KeptTrial:
     """Kept pages of one task. Each gets a new object of the spider ``kind``."""
 
-    def __init__(
-        self, kind: type[Spider], arguments: dict[str, Any], settings: Settings
-    ) -> None:
+    def __init__(self, kind: type[Spider], arguments: dict[str, Any], settings: Settings) -> None:
         """Raises CrawlframeError if a node would refuse the spider."""
         self._arguments = arguments
         self._asked = 0

@@ -16,13 +16,14 @@ from crawlservice.pages.sources import source_pages
 
 LOOK_AT = 10  # rows that are looked at for each page of the sample
 CHUNK = 64  # pages that are read at a time
+Row = tuple[int, int, bytes | memoryview, str]  # number, task, record and URL of a page
 BAD = (Task.Outcome.FAILED, Task.Outcome.CANCELLED)
 
 
 def pages_to_try(spider: str, limit: int) -> Iterator[tuple[dict[str, Any], SourcePage]]:
-    """The arguments of the task, as stored, and the page: at most ``limit`` of the newest good pages
-    of a spider, evenly of each callback and template of URLs. Pages whose body cannot be read are
-    left out. Raises django.db.Error."""
+    """The arguments of the task, as stored, and the page: at most ``limit`` of the newest good
+    pages of a spider, evenly of each callback and template of URLs. Pages whose body cannot be
+    read are left out. Raises django.db.Error."""
     chosen = [*_evenly(_rows(spider, LOOK_AT * limit), limit)]
     numbers = {task for _, task in chosen}
     arguments = dict(Task.objects.filter(pk__in=numbers).values_list("pk", "arguments"))
@@ -42,9 +43,8 @@ def spiders_with_pages() -> list[str]:
     return [*rows.values_list("spider", flat=True).distinct()]
 
 
-def _rows(spider: str, most: int) -> Iterator[tuple[int, int, bytes, str]]:
-    """Number, task, record and URL of good pages, of the latest runs that did not fail, if there
-    are any."""
+def _rows(spider: str, most: int) -> Iterator[Row]:
+    """Good pages of the latest runs that did not fail, if there are any."""
     runs = Task.objects.filter(spider=spider).order_by("-pk")
     for tasks in (runs.exclude(outcome__in=BAD), runs.filter(outcome__in=BAD)):
         left = most
@@ -55,7 +55,7 @@ def _rows(spider: str, most: int) -> Iterator[tuple[int, int, bytes, str]]:
             return
 
 
-def _of_tasks(tasks: QuerySet[Task], most: int) -> Iterator[tuple[int, int, bytes, str]]:
+def _of_tasks(tasks: QuerySet[Task], most: int) -> Iterator[Row]:
     for task in tasks.values_list("pk", flat=True).iterator(chunk_size=100):
         rows = KeptPage.objects.filter(task=task, reason="").order_by("-pk")
         for row in rows.values_list("pk", "task_id", "record", "url")[:most]:
@@ -65,9 +65,7 @@ def _of_tasks(tasks: QuerySet[Task], most: int) -> Iterator[tuple[int, int, byte
             return
 
 
-def _evenly(
-    rows: Iterable[tuple[int, int, bytes, str]], limit: int
-) -> Iterator[tuple[int, int]]:
+def _evenly(rows: Iterable[Row], limit: int) -> Iterator[tuple[int, int]]:
     """Number and task of the newest pages of each callback and template of URLs, in turn."""
     kinds = defaultdict(list)
     for number, task, record, url in rows:

@@ -70,8 +70,8 @@ class PreviewOrder:
     pages: int = 200
     unchanged: bool = False
     deadline: float = DEADLINE
-    progress: Callable[[str], AbstractContextManager[Callable[[float], None]]] = (
-        lambda what: nullcontext(lambda number: None)
+    progress: Callable[[str], AbstractContextManager[Callable[[float], None]]] = lambda what: (
+        nullcontext(lambda number: None)
     )
 
     def run(self) -> Preview:
@@ -83,7 +83,8 @@ class PreviewOrder:
         notes: list[str] = []
         with ExitStack() as stack:
             trees = [
-                stack.enter_context(tree) for tree in (self._old(checkout, notes), self._new(checkout))
+                stack.enter_context(tree)
+                for tree in (self._old(checkout, notes), self._new(checkout))
             ]
             recorded = trees[1].place(recordings_of(self.settings))
             kept = self._with_pages(recorded)
@@ -179,7 +180,6 @@ class PreviewOrder:
             )
 
 
-
 def _tree(checkout: Checkout, name: str, shown: str = "") -> AbstractContextManager[Tree]:
     commit, told = resolved(checkout, name)
     return exported(checkout, commit, shown or told)
@@ -188,11 +188,12 @@ def _tree(checkout: Checkout, name: str, shown: str = "") -> AbstractContextMana
 def _pages(spiders: Iterable[str], recorded: Path, limit: int) -> Iterator[Order]:
     """Kept pages, or recorded ones of a spider without these. Raises RecordingError."""
     for spider in spiders:
-        number = 0
-        for number, (arguments, page) in enumerate(pages_to_try(spider, limit), 1):
+        kept = False
+        for arguments, page in pages_to_try(spider, limit):
+            kept = True
             yield TryPage(0, spider, arguments, page)
         folder = recorded / spider
-        if not number and (folder / HEAD).exists():
+        if not kept and (folder / HEAD).exists():
             for name, replayed in Recording.read(folder).pages.items():
                 yield TryRecorded(0, spider, str(folder), name, replayed.url)
 

@@ -205,7 +205,9 @@ def test_planted_regressions_are_shown(
     assert parts(found) == {"beta": differences}
     assert told(found) == errors
     for tally in found.spiders[0].differing.values():
-        assert {one.url.partition("/houses")[0] for one in tally.examples} == {"https://beta.example"}
+        assert {one.url.partition("/houses")[0] for one in tally.examples} == {
+            "https://beta.example"
+        }
 
 
 def test_slower_pages_are_shown(project: Project) -> None:
@@ -246,10 +248,14 @@ def test_a_page_that_kills_or_hangs_its_process(project: Project) -> None:
 def test_code_that_does_not_load(project: Project) -> None:
     found = project.preview(project.branch(project.spider("beta", "class Beta", "clas Beta")))
     [error] = told(found)
-    assert error.startswith(f"beta: it does not load in change ({project.git('rev-parse', 'change')[:12]}")
+    assert error.startswith(
+        f"beta: it does not load in change ({project.git('rev-parse', 'change')[:12]}"
+    )
     assert f"{PACKAGE}/beta.py:5" in error
     assert "/tmp" not in error
-    project.write(project.spider("beta", "class Beta", "import os; os.kill(os.getpid(), 9)\nclass Beta"))
+    project.write(
+        project.spider("beta", "class Beta", "import os; os.kill(os.getpid(), 9)\nclass Beta")
+    )
     [error] = told(project.preview())
     assert signal.SIGKILL.name in error
     project.write({f"{PACKAGE}/beta.py": "x = 1"})
@@ -263,9 +269,7 @@ def test_live_is_the_commit_of_the_newest_page(project: Project) -> None:
         "no page tells the commit of the nodes; compared with HEAD"
     ]
     task = Task.objects.filter(spider="beta").get()
-    numbers = dict.fromkeys(
-        ("depth", "attempts", "deliveries", "size", "fetch_ms", "items"), 0
-    )
+    numbers = dict.fromkeys(("depth", "attempts", "deliveries", "size", "fetch_ms", "items"), 0)
     row = Page.objects.create(rid=uuid4(), task=task, url="u", version=first[:12], **numbers)
     found = project.preview(against="live")
     assert (found.before, told(found)) == (f"{first[:12]} (live)", ["beta.price: lost 6 of 6"])
@@ -278,7 +282,9 @@ def test_live_is_the_commit_of_the_newest_page(project: Project) -> None:
 def test_bad_input(project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="'nothing' is no branch, tag or commit"):
         project.preview("nothing")
-    with pytest.raises(NothingToPreview, match="no page of spider 'delta' is kept; there are: alpha"):
+    with pytest.raises(
+        NothingToPreview, match="no page of spider 'delta' is kept; there are: alpha"
+    ):
         project.preview(spiders=["delta"])
     project.write({f"{PACKAGE}/preview.toml": "fails = 1"})
     with pytest.raises(Exception, match=r"preview.toml: .*fails"):
