@@ -364,7 +364,11 @@ def build(
     missing.
 
     Raises ArgumentError naming the argument."""
-    kind = _whole_type(spider) if complete else argument_type(spider, arguments)
+    kind = _whole_type(spider)
+    if not complete and any(
+        one.required for one in msgspec.structs.fields(kind) if one.name not in arguments
+    ):
+        kind = argument_type(spider, arguments)
     try:
         checked = convert(arguments, kind)
     except msgspec.ValidationError as error:
