@@ -29,7 +29,7 @@ from crawlservice.tasks.arguments.secrets import revealed
 
 LIVE = "live"
 DEADLINE = 10.0  # seconds that a page may take
-SHOWN = 10  # names in a message
+MAX_NAMES = 10  # names in a message
 
 
 class NothingToPreview(CrawlframeError):
@@ -113,7 +113,7 @@ class PreviewOrder:
             )
         for pattern in self.spiders:
             if not any(fnmatchcase(name, pattern) for name in kept):
-                some = ", ".join(sorted(kept)[:SHOWN])
+                some = ", ".join(sorted(kept)[:MAX_NAMES])
                 raise NothingToPreview(f"no page of spider {pattern!r} is kept; there are: {some}")
         return kept
 
@@ -202,4 +202,4 @@ def _lack(side: Side) -> str:
     """Why a version lacks a spider."""
     if not side.problems:
         return f"{side.tree.name} does not have it"
-    return f"it does not load in {side.tree.name}: {'; '.join(side.problems[:SHOWN])}"
+    return f"it does not load in {side.tree.name}: {'; '.join(side.problems[:MAX_NAMES])}"
