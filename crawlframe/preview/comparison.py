@@ -14,7 +14,7 @@ from crawlframe.recorded.matching import key_of, matched
 
 ERRORS, ITEMS, LINKS = "errors", "items", "requests"
 UNCHANGED, GAINED, LOST, CHANGED = "unchanged", "gained", "lost", "changed"
-EXAMPLES = 3  # of each kind of each part of a spider
+EXAMPLES = 3  # pages of each kind of each part of a spider
 VALUE = 200  # characters of a value
 FIELDS = 500  # parts of a spider that are counted
 RERUNS = 2  # pages that confirm that a part does not change from run to run
@@ -82,7 +82,8 @@ class Tally:
 
     def add(self, change: Change, url: str) -> None:
         setattr(self, change.kind, self.of(change.kind) + 1)
-        if sum(one.kind == change.kind for one in self.examples) < EXAMPLES:
+        urls = [one.url for one in self.examples if one.kind == change.kind]
+        if len(urls) < EXAMPLES and url not in urls:
             before, after = shown(change.before), shown(change.after)
             self.examples.append(Example(change.kind, url, before, after))
 

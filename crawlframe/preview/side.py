@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import resource
 import select
 import signal
 import socket
@@ -300,14 +301,13 @@ class _Worker:
                 case TryPage(), KeptTrial() as trial:
                     request = Request.decode(order.page.record)
                     response = order.page.response(request)
-                    began = time.perf_counter()
+                    clock = _Clock()
                     found = trial.run(request, response)
                 case TryRecorded(), RecordingReplay() as replay:
-                    began = time.perf_counter()
+                    clock = _Clock()
                     with without_effects():
                         found = replay.run(order.name).snapshot
-            seconds = time.perf_counter() - began
-            return PageTried(order.number, dumps(found), seconds)
+            return PageTried(order.number, dumps(found), clock.seconds)
         except CrawlframeError as error:
             return PageTried(order.number, b"", 0.0, str(error) or type(error).__name__)
 
@@ -325,6 +325,24 @@ class _Worker:
                 recording = Recording.read(Path(order.folder))
                 self.pages[key] = RecordingReplay(recording, kind, self.settings)
         return self.pages[key]
+
+
+class _Clock:
+    """The time since it was made: seconds of CPU, since other processes may hold up this one; but
+    all seconds if the code has waited for something."""
+
+    def __init__(self) -> None:
+        self._began = self._now()
+
+    @staticmethod
+    def _now() -> tuple[float, float, int]:
+        waits = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+        return time.process_time(), time.perf_counter(), waits
+
+    @property
+    def seconds(self) -> float:
+        cpu, wall, waits = (now - then for now, then in zip(self._now(), self._began, strict=True))
+        return wall if waits else cpu
 
 
 def _silence() -> None:

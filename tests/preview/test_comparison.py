@@ -36,9 +36,10 @@ def tried(snapshot: dict[str, Any], seconds: float = 0.001) -> Tried:
 def compared(*pages: tuple[dict[str, Any], dict[str, Any]]) -> SpiderComparison:
     """A spider whose old code makes the same of a page each time."""
     found = SpiderComparison("shop")
-    for before, after in pages:
-        if not found.take(URL, tried(before), tried(after)):
-            assert found.take(URL, tried(before), tried(after), tried(before))
+    for number, (before, after) in enumerate(pages):
+        url = f"{URL}{number}"
+        if not found.take(url, tried(before), tried(after)):
+            assert found.take(url, tried(before), tried(after), tried(before))
     return found
 
 
@@ -95,7 +96,7 @@ def test_values_are_counted_whether_a_page_differs_or_not() -> None:
     assert [*found.differing] == ["items.b"]
     assert found.parts["items.b"].changed == 1
     [example] = found.parts["items.b"].examples
-    assert example == ("changed", URL, "x", "y")
+    assert example == ("changed", f"{URL}1", "x", "y")
     assert found.pages == 2
 
 
