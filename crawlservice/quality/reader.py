@@ -24,7 +24,7 @@ STEP = 100  # rows of one query
 MAX_CHARS = 200_000  # characters of an item; larger ones are not looked at
 BACKLOG = 10_000  # unread items from which fewer are looked at
 MOST_STRIDE = 1024
-PAGE = ("url", "status", "items", "state", "reason", "version", "created_at", "task_id")
+PAGE = ("pk", "url", "status", "items", "state", "reason", "version", "created_at")
 NO_PAGES = (ROOT_URL, END_URL)
 
 
@@ -133,18 +133,12 @@ def _read_pages(reading: Reading, bound: int | None, until: float, most: int) ->
     rows = Page.objects.all() if bound is None else Page.objects.filter(pk__lte=bound)
     for _ in range(0, most, STEP):
         found = of_task(rows, reading.profile.task_id, after=reading.last_page)
-        some = [*found.only(*PAGE)[:STEP]]
-        for page in some:
-            if page.url not in NO_PAGES and page.reason not in NO_ERRORS:
-                run.add_page(
-                    page.url,
-                    page.status,
-                    page.items,
-                    failed=page.state == Page.State.ERROR,
-                    version=page.version,
-                    at=page.created_at.timestamp(),
-                )
-            reading.last_page = page.pk
+        some = [*found.values_list(*PAGE)[:STEP]]
+        for number, url, status, items, state, reason, version, at in some:
+            if url not in NO_PAGES and reason not in NO_ERRORS:
+                failed = state == Page.State.ERROR
+                run.add_page(url, status, items, failed=failed, version=version, at=at.timestamp())
+            reading.last_page = number
         if len(some) < STEP:
             reading.last_page = max(reading.last_page, bound or 0)
             return True
