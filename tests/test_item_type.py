@@ -357,7 +357,7 @@ def test_item_classes_of_imported_files_are_recognised(
     monkeypatch.delitem(sys.modules, "housing", raising=False)
     importlib.import_module("housing")
     try:
-        assert uses_item_classes([file]) is uses
-        assert not uses_item_classes([tmp_path / "other.py"])
+        assert uses_item_classes([str(file)]) is uses
+        assert not uses_item_classes([str(tmp_path / "other.py")])
     finally:
         del sys.modules["housing"]

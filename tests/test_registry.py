@@ -476,7 +476,7 @@ def test_what_is_imported_after_the_load_is_warned_of(tmp_path, monkeypatch, cap
         finder.compiled(b"", SourceFileLoader("absent", ours))
     finally:
         finder.sealed = False
-        finder.loaded.pop(Path(ours), None)
+        finder.loaded.pop(ours, None)
     assert "sealedhelp.py is imported while spiders run" in caplog.text
     assert "absent.py" not in caplog.text  # the framework imports some of its modules when needed
 

@@ -6,7 +6,6 @@ import ast
 import linecache
 import sys
 from collections.abc import Collection, Iterable
-from pathlib import Path
 from types import ModuleType
 
 from crawlframe.code.registry import Registry
@@ -37,7 +36,7 @@ class Dependencies:
         code = digest(sorted(paths), self._registry.directory, lambda path: self._loaded[path])
         return f"{code}{self._data}"
 
-    def _paths(self, module: str) -> Collection[Path] | None:
+    def _paths(self, module: str) -> Collection[str] | None:
         seen: set[str] = set()
         waiting = [module]
         while waiting:
@@ -64,12 +63,12 @@ class Dependencies:
         path = self._file(module)
         if module is None or path is None:
             return None if module is None else set()
-        if path.suffix != ".py":  # an extension module
+        if not path.endswith(".py"):  # an extension module
             return set()
         package = module.__package__ or ""
         found = {name.rpartition(".")[0]}
         try:
-            tree = ast.parse("".join(linecache.getlines(str(path))))
+            tree = ast.parse("".join(linecache.getlines(path)))
         except SyntaxError:
             return None
         for node in ast.walk(tree):
@@ -82,11 +81,10 @@ class Dependencies:
         }
         return {one for one in parents if self._file(sys.modules.get(one)) is not None}
 
-    def _file(self, module: ModuleType | None) -> Path | None:
+    def _file(self, module: ModuleType | None) -> str | None:
         """The file of a module of the authors."""
         file = getattr(module, "__file__", None)
-        path = Path(file) if file else None
-        return path if path in self._loaded else None
+        return file if file in self._loaded else None
 
 
 def _names(node: ast.AST, package: str) -> set[str] | None:

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from importlib.machinery import SourceFileLoader
+from itertools import chain
 from os import PathLike
 from os.path import normpath
 from pathlib import Path
@@ -22,10 +23,11 @@ from typing import Protocol
 from crawlframe.base.program import command
 from crawlframe.base.scrapy_names import INHERITS, is_scrapy_spider
 from crawlframe.code.failure import ENGINE, describe_failure, standing_in
+from crawlframe.code.garbage import drop
 from crawlframe.code.package import find_package
 from crawlframe.code.source import Bytecode, LoadTimeout, Result, SourceFinder, within
-from crawlframe.code.trace import Trace, drop
-from crawlframe.code.version import stamps
+from crawlframe.code.trace import Trace
+from crawlframe.code.version import Stamp, stamps
 from crawlframe.errors import CrawlframeError, SpiderError, UnknownSpider, did_you_mean
 from crawlframe.spider.spider import Spider, SpiderInfo, describe
 
@@ -58,7 +60,8 @@ class Registry:
     ``spiders``: name -> class. ``infos``: the published description of each, by name. ``broken``:
     module -> its problem; the first line names file, line and error, a traceback may follow.
     ``files``: files outside the package that belong to the code: the authors' modules that were
-    imported for it, and files that spiders declare; a directory stands for all files below."""
+    imported for it, and files that spiders declare; a directory stands for all files below.
+    ``listed``: the files of the package, sorted, with their stamps before the import."""
 
     def __init__(self, finder: SourceFinder, limit: float | None) -> None:
         self.spiders: dict[str, type[Spider]] = {}
@@ -66,12 +69,14 @@ class Registry:
         self.broken: dict[str, str] = {}
         self.files: list[Path] = []
         self.directory = Path()  # of the package
+        self.listed: dict[str, Stamp] = {}
         self._finder = finder
         self._limit = limit
         self._loading: Callable[[str], None] = lambda name: None
+        # Module -> its spiders.
         self._found: dict[str, list[tuple[type[Spider], SpiderInfo]]] = defaultdict(list)
         self._declared: dict[str, list[Path]] = defaultdict(list)  # module -> files of its spiders
-        self._before: set[Path] = set()  # files that were loaded for something else
+        self._before: set[str] = set()  # files that were loaded for something else
         self._failed: dict[str, str] = {}  # what is broken apart from names used twice
         self._ran_into = False  # an import has failed while it ran
         self._package: Path | str = ""
@@ -127,7 +132,8 @@ class Registry:
         self._before = {*self._finder.loaded}
         if not keep:
             _forget(name, _from_bytecode)
-        self._modules = dict(_modules(name, directory))
+        self.listed = stamps(directory)
+        self._modules = dict(_modules(name, directory, self.listed))
         self._take_all(self._modules, sources)
 
     def _take_all(self, modules: Iterable[str], sources: Iterable[SpiderSource]) -> None:
@@ -147,14 +153,10 @@ class Registry:
                 self._declared[""] += source.files()
         self._failed = {**self.broken}
         self._settle()
-        outside = {path for paths in self._declared.values() for path in paths}
+        outside = {str(path) for paths in self._declared.values() for path in paths}
         outside |= self._finder.loaded.keys() - self._before
-        before = self.files
-        self.files = sorted(
-            path
-            for path in outside
-            if not path.is_relative_to(self.directory) and not path.is_relative_to(ENGINE)
-        )
+        before, inside = self.files, (f"{self.directory}/", f"{ENGINE}/")
+        self.files = sorted(Path(path) for path in outside if not f"{path}/".startswith(inside))
         if trace is not None and (not self._data or self.files != before):
             self._data = self._data_on_disk()
 
@@ -175,7 +177,8 @@ class Registry:
         assert trace is not None
         if isinstance(self._package, Path) and self._package.resolve() != self.directory:
             raise NotRenewable("the spiders are in another directory")
-        modules = dict(_modules(self.directory.name, self.directory))
+        self.listed = stamps(self.directory)
+        modules = dict(_modules(self.directory.name, self.directory, self.listed))
         stale = self._stale(trace, modules)
         if far := sorted(stale & trace.effects.keys()):
             raise NotRenewable(f"the import of {far[0]} changes {trace.effects[far[0]]}")
@@ -214,9 +217,8 @@ class Registry:
         self.spiders, self.infos = {}, []
         # A module that failed fails again unless something that it needs has changed.
         self.broken = {name: text for name, text in self._failed.items() if name in kept}
-        for name, found in [*self._found.items()]:
-            self._found[name] = [one for one in found if one[0].__module__ in kept]
-            found.clear()
+        for name in self._found.keys() - kept:
+            del self._found[name]
         self._declared = defaultdict(
             list, {name: paths for name, paths in self._declared.items() if name in kept}
         )
@@ -226,8 +228,8 @@ class Registry:
     def _data_on_disk(self) -> str:
         found = {
             path: stamp
-            for tree in (self.directory, *self.files)
-            for path, stamp in stamps(tree).items()
+            for tree in (self.listed, *map(stamps, self.files))
+            for path, stamp in tree.items()
             if not path.endswith(".py")
         }
         return self._finder.contents.digest(found, self.directory)
@@ -242,13 +244,13 @@ class Registry:
         self._finder.sealed = True
 
     @property
-    def loaded(self) -> Mapping[Path, bytes]:
+    def loaded(self) -> Mapping[str, bytes]:
         """Every loaded file of the authors, with the digest of its content."""
         return self._finder.loaded
 
     def changed(self) -> list[Path]:
         """Files of modules that changed after the import."""
-        return self._finder.changed()
+        return [*map(Path, self._finder.changed())]
 
     def get(self, name: str) -> type[Spider]:
         """The spider with this name. Raises UnknownSpider, which lists the known ones."""
@@ -326,7 +328,7 @@ class Registry:
         except (Exception, LoadTimeout) as error:  # metaclasses and annotations of authors run here
             self.refuse(spider.__module__, self._describe(error, _file(spider)))
         else:
-            self._found[name].append((spider, info))
+            self._found[spider.__module__].append((spider, info))
 
     def _declare(self, spider: type[Spider]) -> None:
         owner = next(owner for owner in spider.__mro__ if "files" in vars(owner))
@@ -348,9 +350,10 @@ class Registry:
                 )
 
     def _settle(self) -> None:
-        for name, found in sorted(self._found.items()):
-            if not found:
-                continue
+        by_name = defaultdict(list)
+        for one in chain.from_iterable(self._found.values()):
+            by_name[one[1].name].append(one)
+        for name, found in sorted(by_name.items()):
             if len(found) == 1:
                 self.spiders[name], info = found[0]
                 self.infos.append(info)
@@ -405,10 +408,10 @@ def _from_bytecode(module: ModuleType | None) -> bool:
     return type(getattr(module, "__loader__", None)) is SourceFileLoader
 
 
-def _modules(package: str, directory: Path) -> Iterator[tuple[str, Path]]:
+def _modules(package: str, directory: Path, paths: Iterable[str]) -> Iterator[tuple[str, Path]]:
     """Dotted name and path of every module, packages before their modules."""
     start = len(str(directory)) + 1
-    for path in stamps(directory):
+    for path in paths:
         parts = path[start:].removesuffix(".py").split("/")
         if not path.endswith(".py") or "__main__" in parts:
             continue

@@ -51,9 +51,9 @@ class SourceFinder(MetaPathFinder):
 
     def __init__(self) -> None:
         self.trees: set[str] = set()  # directories of the authors' own code, wherever they are
-        self.loaded: dict[Path, bytes] = {}  # file -> digest of the compiled or linked content
+        self.loaded: dict[str, bytes] = {}  # file -> digest of the compiled or linked content
         self.refused: dict[str, str] = {}  # module -> why it must not be imported
-        self.names: dict[str, Path] = {}  # loaded module -> its file
+        self.names: dict[str, str] = {}  # loaded module -> its file
         self.trace: Trace | None = None  # notes the imports of the modules that are loaded
         self.sealed = False  # all is loaded; later imports may be of another version
         self.bytecode: Bytecode | None = None
@@ -90,7 +90,7 @@ class SourceFinder(MetaPathFinder):
             text = f"{loader.path} has no source; put it next to it, or delete the file"
             raise ModuleNotFoundError(text, name=spec.name)
         elif type(loader) is ExtensionFileLoader and self.owns(loader.path):
-            self.loaded[Path(loader.path)] = content(Path(loader.path))
+            self.loaded[loader.path] = content(loader.path)
 
     def owns(self, file: str) -> bool:
         """Whether a file is the authors' own, by its location."""
@@ -112,7 +112,7 @@ class SourceFinder(MetaPathFinder):
                 file,
             )
         mark = blake2b(source, digest_size=MARK).digest()
-        self.loaded[Path(file)] = mark
+        self.loaded[file] = mark
         try:
             # Tracebacks show the code that runs, even if the file has changed since.
             lines = decode_source(source).splitlines(keepends=True)
@@ -130,18 +130,15 @@ class SourceFinder(MetaPathFinder):
         """The contents of a file that is part of the code though it is no module. Raises
         OSError."""
         data = path.read_bytes()
-        self.loaded[path] = blake2b(data, digest_size=MARK).digest()
+        self.loaded[os.fspath(path)] = blake2b(data, digest_size=MARK).digest()
         return data
 
-    def changed(self) -> list[Path]:
+    def changed(self) -> list[str]:
         """Files whose bytes on disk differ from the loaded bytes."""
-        names = {file: os.fspath(file) for file in self.loaded}
-        found = {name: stamp for name in names.values() if (stamp := stamp_of(name))}
+        found = {file: stamp for file in self.loaded if (stamp := stamp_of(file))}
         read = self.contents.reader(found)
         return [
-            file
-            for file, mark in self.loaded.items()
-            if names[file] not in found or read(names[file]) != mark
+            file for file, mark in self.loaded.items() if file not in found or read(file) != mark
         ]
 
     def forget(self, names: Collection[str]) -> None:
@@ -157,7 +154,7 @@ class _Loader(SourceFileLoader):
         self._finder = finder
 
     def get_code(self, fullname: str) -> CodeType:
-        self._finder.names[fullname] = Path(self.path)
+        self._finder.names[fullname] = self.path
         code = self._finder.compiled(self.get_data(os.fspath(self.path)), self)
         if self._finder.trace is not None:
             self._finder.trace.note_code(fullname, code)

@@ -4,15 +4,12 @@ its import has effects beyond itself."""
 from __future__ import annotations
 
 import builtins
-import gc
 import importlib
 import importlib.util
 import sys
-import typing
-import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from crawlframe.code.effects import State, closes, surroundings
@@ -190,36 +187,6 @@ class Trace:
             waiting += more - found
             found |= more
         return found - {name}
-
-
-def drop(names: Iterable[str]) -> list[str]:
-    """Removes modules from this process. Returns those of which something is still referred to, by
-    a registry, a cache or another module; garbage that was frozen counts."""
-    witnesses: list[tuple[str, weakref.ref[Any]]] = []
-    for name in names:
-        module: Any = sys.modules.pop(name, None)
-        if module is None:
-            continue
-        above, _, last = name.rpartition(".")
-        if vars(sys.modules.get(above, module)).get(last) is module:
-            delattr(sys.modules[above], last)
-        own = [value for value in vars(module).values() if _is_of(value, name)]
-        spec = (
-            [module.__spec__] if module.__spec__ else []
-        )  # a function refers to it, not to module
-        witnesses += ((name, weakref.ref(one)) for one in (module, *spec, *own))
-        del module, spec, own
-    for clear in getattr(typing, "_cleanups", ()):  # its caches hold classes
-        clear()
-    gc.collect()
-    return sorted({name for name, witness in witnesses if witness() is not None})
-
-
-def _is_of(value: object, name: str) -> bool:
-    """Whether it is a class or function of this module. Runs no code of authors."""
-    if issubclass(type(value), type):
-        return bool(type.__getattribute__(value, "__module__") == name)
-    return isinstance(value, FunctionType) and value.__module__ == name
 
 
 def _words_in(code: CodeType) -> set[str]:

@@ -46,8 +46,7 @@ def stamps(tree: Path, links: list[str] | None = None) -> dict[str, Stamp]:
     links = [] if links is None else links
     if stamp := stamp_of(os.fspath(tree)):
         return {os.fspath(tree): stamp}
-    below = _below(os.fspath(tree), _places_above(tree), links)
-    return dict(sorted(below, key=lambda entry: entry[0].split("/")))
+    return dict(_below(os.fspath(tree), _places_above(tree), links))
 
 
 def stamp_of(file: str) -> Stamp | None:
@@ -208,7 +207,7 @@ def _below(
             entries = [entry for entry in found if not NO_CODE.fullmatch(entry.name)]
     except OSError:
         return
-    for entry in entries:
+    for entry in sorted(entries, key=lambda entry: entry.name):
         try:
             inside = entry.is_dir()
             if not inside and not entry.is_file():

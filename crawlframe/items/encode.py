@@ -6,9 +6,8 @@ import decimal
 import math
 import sys
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -51,15 +50,14 @@ def item_adapter() -> type[ItemAdapter]:
     return ItemAdapter
 
 
-def uses_item_classes(files: Iterable[Path]) -> bool:
+def uses_item_classes(files: Collection[str]) -> bool:
     """Whether the modules imported from these files use a library of item classes, or define
     dataclasses or Structs."""
-    names = {str(file) for file in files}
     namespaces = [getattr(module, "__dict__", {}) for module in [*sys.modules.values()]]
     return not LIBRARIES.isdisjoint(sys.modules) or any(
         _is_item_class(value, namespace["__name__"])
         for namespace in namespaces
-        if namespace.get("__file__") in names
+        if namespace.get("__file__") in files
         for value in [*namespace.values()]
     )
 

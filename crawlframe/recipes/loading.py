@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 from crawlframe.code.registry import Registry
-from crawlframe.code.version import files
 from crawlframe.errors import SpiderError
 from crawlframe.recipes.reading import from_data, from_text
 from crawlframe.recipes.recipe import Recipe
@@ -25,8 +24,9 @@ class RecipeFiles:
     spider."""
 
     def find(self, registry: Registry) -> Iterator[type[Spider]]:
-        for path in files(registry.directory):
-            if path.suffix in KINDS:
+        for name in registry.listed:
+            if name.endswith((*KINDS,)):
+                path = Path(name)
                 module = str(path.relative_to(registry.directory.parent))
                 spider = registry.attempt(module, path, partial(_load, registry, module, path))
                 if spider is not None:

@@ -70,7 +70,7 @@ def framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
         del sys.modules[name]
     # If a test before had it installed, it would count them as changed from now on.
     loaded = SourceFinder.install().loaded
-    for path in [path for path in loaded if path.is_relative_to(top)]:
+    for path in [path for path in loaded if Path(path).is_relative_to(top)]:
         del loaded[path]
 
 

@@ -312,9 +312,10 @@ class _TemplateProcess:
         self._send(Unsteady(f"git holds {lock}; if none runs, remove it"))
 
     def _load_all(self, skip: Mapping[str, str]) -> Registry:
-        gc.freeze()  # a renewal collects the garbage of the authors' modules only
         gc.disable()  # no imported object will be freed
-        return self._services.registry(skip, self._settings.load_timeout, self._tell)
+        registry = self._services.registry(skip, self._settings.load_timeout, self._tell)
+        gc.freeze()  # a renewal only collects objects of modules that it drops
+        return registry
 
     def _renew(self, registry: Registry) -> Registry:
         self._services.renew(registry, self._settings.load_timeout, self._tell)
