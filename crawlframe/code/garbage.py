@@ -11,7 +11,7 @@ from collections.abc import Collection
 from types import FunctionType, ModuleType
 from typing import Any
 
-MOST = 100_000  # objects that are looked at apart from the others
+MAX_OBJECTS = 100_000  # objects that are looked at apart from the others
 
 # Together they move an object to the youngest generation of the garbage collector.
 _untrack, _track = (
@@ -72,7 +72,7 @@ def _led_to(modules: list[Any], names: Collection[str]) -> list[Any]:
     apart.update(map(id, sys.meta_path))  # to which the loader of a module leads
     found: dict[int, Any] = {}
     waiting = [*modules]
-    while waiting and len(found) < MOST:
+    while waiting and len(found) < MAX_OBJECTS:
         one = waiting.pop()
         if id(one) in found or id(one) in apart or not gc.is_tracked(one):
             continue
