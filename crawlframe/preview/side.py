@@ -3,6 +3,7 @@ try pages; a worker that a page has killed, or that hangs, is forked again."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import os
@@ -16,6 +17,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,8 @@ from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
 from crawlframe.load_spiders import load_spiders
 from crawlframe.node.channel import Channel, ChannelClosed, pair
-from crawlframe.node.child_process import become_child
+from crawlframe.node.child_process import adopt_orphans, become_child
+from crawlframe.node.master import offspring
 from crawlframe.node.signals import describe_exit
 from crawlframe.node.supervisor_messages import Message
 from crawlframe.pages.reparse import SourcePage
@@ -220,14 +223,17 @@ class Side:
         channel.close()
 
     def _end(self) -> int:
-        """Kills the loader, with which its workers end. Returns its exit code."""
+        """Kills the loader, its workers, and the processes that the code has started. Returns the
+        exit code of the loader."""
         pid, self._pid = self._pid, 0
         if not pid:
             return 0
         self._orders.close()
         self._channel.close()
+        started = offspring.of(pid)
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+        offspring.kill(started)
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
@@ -241,6 +247,7 @@ class _Loader:
 
     def run(self, skip: dict[str, str]) -> None:
         _silence()
+        adopt_orphans()  # of what the code starts, so that it ends with this process
         side = self.side
         try:
             side.tree.enter(side.project, side.around.kept)
@@ -289,6 +296,10 @@ class _Worker:
     # By spider, and task or folder; the oldest ones are dropped.
     pages: dict[tuple[str, int | str], KeptTrial | RecordingReplay] = field(default_factory=dict)
 
+    @cached_property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.new_event_loop()
+
     def run(self) -> None:
         """Tries pages until there is nobody to ask for it."""
         with self.around.guard(), suppress(ChannelClosed):
@@ -320,7 +331,7 @@ class _Worker:
             kind = self.registry.get(order.spider)
             if isinstance(order, TryPage):
                 arguments = self.around.reveal(order.arguments)
-                self.pages[key] = KeptTrial(kind, arguments, self.settings)
+                self.pages[key] = KeptTrial(kind, arguments, self.settings, self.loop)
             else:
                 recording = Recording.read(Path(order.folder))
                 self.pages[key] = RecordingReplay(recording, kind, self.settings)

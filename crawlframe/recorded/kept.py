@@ -3,6 +3,9 @@ caller keeps databases from being written."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 from crawlframe.conf import Settings
@@ -13,6 +16,7 @@ from crawlframe.recorded.isolation import offline, without_effects
 from crawlframe.recorded.secrets import Secrets
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
+from crawlframe.run.outcome import Outcome
 from crawlframe.spider.spider import Spider
 from crawlframe.testing.result import Result
 from crawlframe.testing.runs import LAST, Given
@@ -22,15 +26,23 @@ from crawlframe.testing.trial import Trial
 class KeptTrial:
     """Kept pages of one task. Each gets a new object of the spider ``kind``."""
 
-    def __init__(self, kind: type[Spider], arguments: dict[str, Any], settings: Settings) -> None:
-        """Raises CrawlframeError if a node would refuse the spider."""
+    def __init__(
+        self,
+        kind: type[Spider],
+        arguments: dict[str, Any],
+        settings: Settings,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        """``loop`` runs the pages; None: one for each, which takes 0.3 ms more. Raises
+        CrawlframeError if a node would refuse the spider."""
         self._arguments = arguments
         self._asked = 0
         self._response: Response | None = None
         with offline(), without_effects():
             # A kept page was sent to the holder of a token.
             given = Given(self._find, knows_targets=False)
-            self._trial = Trial(kind, given, arguments, settings=settings, tokens=False)
+            run = asyncio.run if loop is None else partial(_run_in, loop)
+            self._trial = Trial(kind, given, arguments, settings=settings, tokens=False, run=run)
 
     def run(self, request: Request, response: Response) -> dict[str, Any]:
         """Returns the snapshot of the page's results; if the callback raises, ``trace`` is the
@@ -52,3 +64,14 @@ class KeptTrial:
         if self._asked > 1 or self._response is None:
             raise FetchError(f"{wanted.url}: nothing is fetched when a kept page is tried")
         return self._response
+
+
+def _run_in(loop: asyncio.AbstractEventLoop, page: Coroutine[Any, Any, Outcome]) -> Outcome:
+    """Runs a page. What its code leaves running does not run on with the next one."""
+    try:
+        return loop.run_until_complete(page)
+    finally:
+        if left := asyncio.all_tasks(loop):
+            for task in left:
+                task.cancel()
+            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime, timedelta
 from mimetypes import guess_type
 from os import PathLike
@@ -73,9 +73,11 @@ class Trial:
         settings: Settings | None = None,
         tokens: bool = True,
         renders: bool = False,
+        run: Callable[[Coroutine[Any, Any, Outcome]], Outcome] = asyncio.run,
     ) -> None:
         """``tokens``: a token is asked for if the spider needs one. ``renders``: pages of ``render
-        = "auto"`` are fetched again by the browser if they are incomplete. Raises SpiderError if a
+        = "auto"`` are fetched again by the browser if they are incomplete. ``run`` runs a coroutine
+        in an event loop. Raises SpiderError if a
         node would refuse the spider."""
         self._object = None if isinstance(spider, type) else spider
         self._kind = spider if isinstance(spider, type) else type(spider)
@@ -86,6 +88,7 @@ class Trial:
         self._with_pipelines = pipelines
         self._with_tokens = tokens
         self._renders = _NothingKnown() if renders else None
+        self._run_in_loop = run
         self._settings = settings or Settings()
         self._failures: list[BaseException] = []
         self._crawl: TaskCrawl | None = None
@@ -97,7 +100,7 @@ class Trial:
         stored."""
         __tracebackhide__ = True  # in pytest
         self._failures.clear()
-        outcome = asyncio.run(self._run(got, attempts))
+        outcome = self._run_in_loop(self._run(got, attempts))
         return self.result_of(outcome)
 
     def attempt(self, request: Request | None, attempts: int = 0) -> Result | BaseException:

@@ -134,6 +134,8 @@ def sentences(preview: Preview, rows: int) -> Iterator[str]:
             before, after = one.times
             yield f"{one.spider} is slower: {_ms(before)} -> {_ms(after)} a page"
     yield from preview.notes
+    if rows > ROWS:
+        yield f"{rows - ROWS:,} further differences are in --format json"
     if preview.untried:
         yield f"new, or without a kept page: {_named(preview.untried)}"
     yield _summary(preview, rows)

@@ -17,6 +17,7 @@ from django.core.management import CommandError, call_command
 
 from crawlframe.errors import ArgumentError
 from crawlframe.pages.stored import Packer, digest_of
+from crawlframe.recorded.folder import Exchange, Head, RecordedPage, Recording
 from crawlframe.request.request import Request
 from crawlservice.models import Item, KeptPage, Page, PageBody, Task
 from crawlservice.pages.to_try import pages_to_try, spiders_with_pages
@@ -345,3 +346,17 @@ def test_the_sample_has_pages_of_each_callback_and_template() -> None:
     assert sorted(numbers) == [*range(41, 50), 50]
     assert len([*pages_to_try("alpha", 1)]) == 1
     assert [*pages_to_try("beta", 10)] == []
+
+
+def test_recorded_pages_are_tried_where_none_is_kept(project: Project) -> None:
+    KeptPage.objects.all().delete()
+    folder = project.path / "tests/recorded/beta"
+    recording = Recording(folder, Head("beta"))
+    url = "https://beta.example/1"
+    page = RecordedPage({"url": url}, [Exchange(url, status=200, body="body.html")])
+    recording.add("one", page, {}, {"body.html": PAGE.format(n=1).encode()})
+    recording.write()
+    project.write(project.spider("beta", '".price"', '".gone"'))
+    found = project.preview()
+    assert (found.pages, parts(found)) == (1, {"beta": {"items.price": (0, 0, 1, 0)}})
+    assert found.spiders[0].parts["items.price"].examples[0].url == url

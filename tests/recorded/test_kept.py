@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -92,3 +94,30 @@ def test_an_error_with_half_a_character_can_be_sent() -> None:
         raise ValueError("\ud83d")
 
     assert r"ValueError: \ud83d" in tried(parse)["trace"]
+
+
+def test_what_a_page_leaves_running_ends_with_it() -> None:
+    ended = []
+
+    class Leaving(Spider):
+        name = "leaving"
+        settings: ClassVar[dict[str, Any]] = {"robots": False}
+
+        async def parse(self, response: Response) -> Any:
+            async def wait() -> None:
+                try:
+                    await asyncio.sleep(99)
+                finally:
+                    ended.append(response.url)
+
+            self.task = asyncio.create_task(wait())
+            await asyncio.sleep(0)
+            yield {"a": 1}
+
+    request = Request(URL)
+    with closing(asyncio.new_event_loop()) as loop:
+        trial = KeptTrial(Leaving, {}, SETTINGS, loop)
+        for _ in range(2):
+            found = trial.run(request, Response(URL, 200, [], b"", request))
+            assert found["items"] == [{"a": 1}]
+    assert ended == [URL, URL]
