@@ -4,7 +4,7 @@ spiders."""
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -93,6 +93,11 @@ class PreviewRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             words = f"a page takes {after * 1000:,.1f} ms, before {before * 1000:,.1f} ms"
             found.append(Regression(spider.spider, "", words))
         return found
+
+    def unloaded(self, problems: Iterable[str], known: Sequence[str]) -> list[Regression]:
+        """The errors of modules that do not load, unless a ``known`` text has them."""
+        fresh = [one for one in problems if not any(one in text for text in known)]
+        return [Regression("spiders", "", one) for one in fresh] if "errors" in self.fail else []
 
     def _kinds(self, part: str) -> Sequence[str]:
         """The kinds of changes of a part that are errors."""

@@ -38,14 +38,17 @@ def pages_to_try(spider: str, limit: int) -> Iterator[tuple[dict[str, Any], Sour
 
 def spiders_with_pages() -> list[str]:
     """The names of the spiders that have good pages. Raises django.db.Error."""
-    kept = KeptPage.objects.filter(task=OuterRef("pk"), reason="")
-    rows = Task.objects.filter(Exists(kept)).order_by("spider")
+    rows = _with_pages(Task.objects.order_by("spider"))
     return [*rows.values_list("spider", flat=True).distinct()]
+
+
+def _with_pages(tasks: QuerySet[Task]) -> QuerySet[Task]:
+    return tasks.filter(Exists(KeptPage.objects.filter(task=OuterRef("pk"), reason="")))
 
 
 def _rows(spider: str, most: int) -> Iterator[Row]:
     """Good pages of the latest runs that did not fail, if there are any."""
-    runs = Task.objects.filter(spider=spider).order_by("-pk")
+    runs = _with_pages(Task.objects.filter(spider=spider).order_by("-pk"))
     for tasks in (runs.exclude(outcome__in=BAD), runs.filter(outcome__in=BAD)):
         left = most
         for row in _of_tasks(tasks, most):

@@ -92,14 +92,17 @@ class PreviewOrder:
             old, new = (stack.enter_context(self._side(tree)) for tree in trees)
             for side in (old, new):
                 side.wait()
-                notes += [f"{side.tree.name}: {problem}" for problem in side.problems]
+            notes += [f"{old.tree.name}: {problem}" for problem in old.problems]
             package = find_package(self.settings.spiders)
             rules = PreviewRules.read(package and trees[1].place(package))
             preview = Preview(trees[0].name, trees[1].name, notes=notes)
             self._choose(preview, kept, old, new, rules)
             self._try(preview, recorded, old, new)
             preview.regressions = [
-                one for spider in preview.spiders for one in rules.regressions(spider)
+                *(one for spider in preview.spiders for one in rules.regressions(spider)),
+                *rules.unloaded(
+                    new.problems, [*old.problems, *(s.problem for s in preview.spiders)]
+                ),
             ]
             return preview
 

@@ -261,6 +261,15 @@ def test_code_that_does_not_load(project: Project) -> None:
     assert signal.SIGKILL.name in error
     project.write({f"{PACKAGE}/beta.py": "x = 1"})
     assert told(project.preview()) == ["beta: the working tree does not have it"]
+    project.write(project.spider("beta") | {f"{PACKAGE}/delta.py": "("})
+    [error] = told(project.preview())
+    assert error.startswith(f"spiders: {PACKAGE}/delta.py:1: SyntaxError")
+    project.commit({}, push=False)
+    project.git("add", "--all")
+    project.commit({}, push=False)
+    found = project.preview(unchanged=True)
+    assert told(found) == []
+    assert "delta.py:1" in found.notes[0]
 
 
 def test_live_is_the_commit_of_the_newest_page(project: Project) -> None:
