@@ -18,6 +18,10 @@ MASK = "********"
 MIN_CHARS = 4  # characters of a secret that is masked in texts; shorter ones occur in other words
 SEALED = "$secret"  # the only key of the JSON object that stands for a secret where it is stored
 SCHEMA = {"type": "string", "format": "password", "writeOnly": True}
+# Headers whose values are credentials, in lower case, and words in the names of others.
+COOKIES = ("cookie", "set-cookie", "set-cookie2")
+LOGINS = ("authorization", "proxy-authorization")
+TELLING = re.compile(r"auth|token|secret|passw|credential|session|csrf|xsrf|api-?key|(^|-)key$")
 _LOGIN = re.compile(r"(?<=://)[^/?#\s\"<>]+@")  # user and password of a URL
 
 

@@ -6,9 +6,9 @@ import traceback
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from crawlframe.pages.secrets import Secrets
 from crawlframe.recorded.matching import key_of, matched
-from crawlframe.recorded.secrets import Secrets
-from crawlframe.recorded.values import request_to_json
+from crawlframe.request.values import request_to_json
 from crawlframe.testing.result import Result
 
 MOST_REQUESTS = 1000  # of one page that are compared one by one

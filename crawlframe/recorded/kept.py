@@ -11,9 +11,9 @@ from typing import Any
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError, FetchError
 from crawlframe.node.worker.verdict.failures import authors_trace
+from crawlframe.pages.secrets import Secrets
 from crawlframe.recorded.difference import readable, snapshot_of, snapshot_of_error
 from crawlframe.recorded.isolation import offline, without_effects
-from crawlframe.recorded.secrets import Secrets
 from crawlframe.request.request import Request
 from crawlframe.response.response import Response
 from crawlframe.run.outcome import Outcome

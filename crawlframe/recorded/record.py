@@ -17,6 +17,7 @@ import msgspec
 from crawlframe.base.media_type import HEAD as FIRST
 from crawlframe.base.media_type import essence_of, media_type
 from crawlframe.conf import Settings
+from crawlframe.pages.secrets import Secrets
 from crawlframe.recorded.difference import (
     differences,
     readable,
@@ -36,8 +37,7 @@ from crawlframe.recorded.folder import (
 )
 from crawlframe.recorded.recorder import RecordedTransfer, RecordedVisit
 from crawlframe.recorded.replay import NotReplayed, RecordingReplay
-from crawlframe.recorded.secrets import Secrets
-from crawlframe.recorded.values import body_to_json, request_to_json
+from crawlframe.request.values import body_to_json, request_to_json
 from crawlframe.response.browser_response import RenderedResponse
 from crawlframe.response.media_kind import kind_of
 from crawlframe.response.response import Response

@@ -10,13 +10,13 @@ import msgspec
 from crawlframe import errors
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError, FetchError
+from crawlframe.pages.secrets import Secrets
 from crawlframe.recorded.difference import snapshot_of, snapshot_of_error
 from crawlframe.recorded.folder import Exchange, RecordedPage, Recording, RecordingError
 from crawlframe.recorded.isolation import WentOut, offline
-from crawlframe.recorded.secrets import Secrets
-from crawlframe.recorded.values import body_to_json, request_of_json
 from crawlframe.request.downloader_names import BROWSER
 from crawlframe.request.request import Request
+from crawlframe.request.values import body_to_json, request_of_json
 from crawlframe.response.browser_response import Captured, Rendered, RenderedResponse
 from crawlframe.response.response import Response
 from crawlframe.spider.spider import Spider

@@ -19,12 +19,12 @@ from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
 from crawlframe.identity.identity import Identity
 from crawlframe.load_spiders import load_spiders
+from crawlframe.pages.secrets import STRIPPED
 from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.recorded.difference import differences
 from crawlframe.recorded.folder import HEAD, START, Recording, files_in, recordings_of
 from crawlframe.recorded.record import Made, make
 from crawlframe.recorded.recorder import PAUSE, RecordedVisit, Recorder
-from crawlframe.recorded.secrets import STRIPPED
 from crawlframe.spider.spider import read_settings
 from crawlservice.cli.command import JsonCommand, ServiceCommand, add_json
 from crawlservice.cli.listing import Listing, facts_table, plain, status

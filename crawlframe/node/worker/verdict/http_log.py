@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from crawlframe.base.secret import MASK, MIN_CHARS, secret_texts
+from crawlframe.base.secret import COOKIES, LOGINS, MASK, MIN_CHARS, TELLING, secret_texts
 from crawlframe.errors import FetchError
 from crawlframe.items.encode import clean_text
 from crawlframe.response.response import Response
@@ -26,10 +26,6 @@ class Limits(NamedTuple):
 BRIEF = Limits(60, 500, 8_000)  # to be looked at
 FULL = Limits(500, 16_000, 128_000)  # to make the response again
 
-COOKIES = ("cookie", "set-cookie", "set-cookie2")
-LOGINS = ("authorization", "proxy-authorization")
-# Other headers whose values are credentials.
-TELLING = re.compile(r"auth|token|secret|passw|credential|session|csrf|xsrf|api-?key|(^|-)key$")
 PAIR = re.compile(r"^(\s*[^=;\s]+=)([^;]*)")
 
 Headers = Iterable[tuple[str, str]]

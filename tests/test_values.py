@@ -16,7 +16,7 @@ import pytest
 from crawlframe import Request
 from crawlframe.actions import Click
 from crawlframe.errors import BadRequest, MissingCode
-from crawlframe.recorded.values import request_of_json, request_to_json
+from crawlframe.request.values import request_of_json, request_to_json
 
 URL = "https://a.example/"
 

@@ -8,8 +8,8 @@ import pytest
 
 from crawlframe import Request, Secret
 from crawlframe.actions import Fill
-from crawlframe.recorded.secrets import Secrets
-from crawlframe.recorded.values import request_to_json
+from crawlframe.pages.secrets import Secrets
+from crawlframe.request.values import request_to_json
 
 TOKEN = "a1b2c3d4e5f6a7b8"
 

@@ -1,4 +1,4 @@
-"""Secrets: values that recorded pages must not contain, and their placeholders. The placeholder is
+"""Secrets: values that stored pages must not contain, and their placeholders. The placeholder is
 the same in the arguments of the spider, in its requests and in their responses, so that a replay
 fits together."""
 
@@ -13,9 +13,16 @@ from itertools import pairwise
 from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
-from crawlframe.base.secret import MIN_CHARS, Secret, is_sealed, without_logins
-from crawlframe.node.worker.verdict.http_log import COOKIES, LOGINS, TELLING
-from crawlframe.recorded.values import BYTES
+from crawlframe.base.secret import (
+    COOKIES,
+    LOGINS,
+    MIN_CHARS,
+    TELLING,
+    Secret,
+    is_sealed,
+    without_logins,
+)
+from crawlframe.request.values import BYTES
 
 T = TypeVar("T")
 STRIPPED = "stripped"  # stands in the place of a secret
@@ -119,7 +126,7 @@ _MENTIONS = re.compile(r"token|secret|passw|jwt", re.I)
 
 
 class Secrets:
-    """The secrets of one recording. First learn from every request; then strip. ``names``: of the
+    """The secrets of one page or recording. First learn from every request; then strip. ``names``: of the
     stripped values."""
 
     def __init__(self) -> None:
