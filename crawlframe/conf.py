@@ -86,6 +86,7 @@ class Settings:
     browser_memory: int = 2048  # MiB that the browser's processes may have together
     cache: str = ""  # of pages, for development: "on" replays and keeps, "refresh" only keeps
     files: str = ""  # directory of saved files, or s3://bucket/path; "" = files in var_dir
+    keep_sample: int = 20  # good pages of a spider's callback that are kept; 0 = none
     pages: str = ""  # directory of kept pages, or s3://bucket/path; "" = the database
     database_timeout: Tuning[float] = 60.0  # seconds without an answer of an idle PostgreSQL
     log_level: Everyday[str] = "INFO"
@@ -137,6 +138,8 @@ class Settings:
         for name in ("grace", "max_crawl_delay"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be 0 or more seconds")
+        if not 0 <= self.keep_sample <= 10_000:
+            raise ConfigError(f"keep_sample is {self.keep_sample}; it must be between 0 and 10,000")
         if self.browser_pages < 0:
             raise ConfigError(f"browser_pages is {self.browser_pages}; it must be 0 or more")
         if self.resolver and not _FUNCTION.fullmatch(self.resolver):

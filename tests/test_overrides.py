@@ -59,7 +59,7 @@ def test_they_replace_single_settings(
             r"retry_statuses\[1\] must be a whole number, not text$",
         ),
         ({}, {"ip": {"delay": -1}}, "ip.delay must be a number, at least 0$"),
-        ({}, {"keep": "some"}, "keep must be one of errors, all, none$"),
+        ({}, {"keep": "some"}, "keep must be one of sample, errors, all, none$"),
         ({}, {"dellay": 1}, "there is no setting 'dellay', did you mean 'delay'|did you mean"),
         ({}, {"DOWNLOAD_DELAY": 1}, "DOWNLOAD_DELAY is Scrapy's name; write 'delay'"),
         ({"purpose": "search"}, {"robots": False}, "purpose needs robots"),

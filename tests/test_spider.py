@@ -192,7 +192,7 @@ def test_settings_are_checked() -> None:
     shared = type("Shared", (Tuned,), {"settings": {"reuse": 60, "ip": {"delay": 1}}})
     read = read_settings(type("Child", (shared,), {"settings": {"reuse": {"conditional": True}}}))
     assert (read.reuse.max_age, read.reuse.conditional, read.ip.delay) == (60, True, 1)
-    assert (read.kept, settings.kept) == ("all", "errors")
+    assert (read.kept, settings.kept) == ("all", "sample")
 
 
 @pytest.mark.parametrize(

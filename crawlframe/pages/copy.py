@@ -39,7 +39,8 @@ class PageCopy:
     middlewares changed it, or perhaps raised an error. ``body``: after decompression; empty once it
     is ``packed`` or ``archived``. ``key``: finds it for its request; None if it is not found.
     ``reason``: why it is kept; "" for a page that is done. ``fetched_at``: seconds since the epoch;
-    None: now. ``tentative``: kept only if the database refuses the request's results."""
+    None: now. ``tentative``: kept only if the database refuses the request's results. ``sample``:
+    the callback of whose sample it is a part; None: it is kept for itself."""
 
     url: str  # after redirects
     host: str
@@ -64,6 +65,7 @@ class PageCopy:
     place: StoredBody | None = None  # of the body, if it is in a segment
     archived: bool = False  # it has a record there
     tentative: bool = False
+    sample: str | None = None
     given: bool = False  # the body is not needed any more
 
     def give(self) -> None:

@@ -26,7 +26,8 @@ class Reparse(msgspec.Struct, frozen=True, omit_defaults=True):
     """The pages of one task, or of all tasks of a spider: one of ``task`` and ``spider`` is set.
     ``since``: fetched then or later, in seconds since the epoch. ``last``: the number of the last
     page that is parsed; 0: all, also pages kept while this task runs, until the other task has
-    ended. ``key``: the field that identifies items of a page; "": their place."""
+    ended. ``key``: the field that identifies items of a page; "": their place. ``sampled``: pages
+    that were in samples when the task was submitted; of the others that are done none is kept."""
 
     task: int = 0
     spider: str = ""
@@ -37,6 +38,7 @@ class Reparse(msgspec.Struct, frozen=True, omit_defaults=True):
     last: int = 0
     dry_run: bool = False
     follow: bool = False  # requests that the task did not know are fetched
+    sampled: int = 0
 
     @property
     def waits(self) -> bool:

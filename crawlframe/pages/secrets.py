@@ -122,12 +122,12 @@ _PART = re.compile(
     r'(?P<before>name="(?P<name>[^"]{1,100})"[^\r\n]*\r\n(?:[^\r\n]+\r\n)*\r\n)(?P<value>[^\r\n]*)'
 )
 _ADDRESS = re.compile(r"[A-Za-z][\w+.-]*://\S+")
-_MENTIONS = re.compile(r"token|secret|passw|jwt", re.I)
+_MENTIONS = (b"token", b"secret", b"passw", b"jwt")
 
 
 class Secrets:
-    """The secrets of one page or recording. First learn from every request; then strip. ``names``: of the
-    stripped values."""
+    """The secrets of a page or of a recording. First learn from every request; then strip.
+    ``names``: of the stripped values."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -167,11 +167,12 @@ class Secrets:
                 return [self.learn_arguments(one, name) for one in arguments]
         return arguments
 
-    def learn_received(self, text: str) -> None:
+    def learn_received(self, body: bytes) -> None:
         """Learns the logins that a server hands out in JSON."""
-        if not _MENTIONS.search(text):
+        lower = body.lower()
+        if not any(word in lower for word in _MENTIONS):
             return
-        for found in _JSON_FIELD.finditer(text):
+        for found in _JSON_FIELD.finditer(body.decode("utf-8", "replace")):
             if is_login(found["name"]):
                 self._learn_word(_unescaped(found["value"]))
 
@@ -232,7 +233,7 @@ class Secrets:
         return body
 
     def headers(self, headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        return [(name, self._header(name, value)) for name, value in headers]
+        return [(name, self.header(name, value)) for name, value in headers]
 
     def request(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """A request as ``request_to_json`` returns it."""
@@ -282,7 +283,8 @@ class Secrets:
             found["proxy"] = self.url(found["proxy"])
         return found  # type: ignore[no-any-return]
 
-    def _header(self, header: str, value: str) -> str:
+    def header(self, header: str, value: str) -> str:
+        """The value of a header of this name."""
         name = header.lower()
         if name in LOGINS or (TELLING.search(name) and name not in COOKIES):
             how = self._learn_login if name in LOGINS else self._learn_token

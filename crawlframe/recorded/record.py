@@ -3,7 +3,6 @@ replays."""
 
 from __future__ import annotations
 
-import json
 import mimetypes
 import re
 from collections.abc import Iterable
@@ -141,9 +140,9 @@ def _learn(secrets: Secrets, visit: RecordedVisit) -> None:
             secrets.learn_from(secrets.headers, sent[2])
         if response is not None:
             secrets.learn_from(secrets.headers, response.headers.items())
-            secrets.learn_received(transfer.body.decode("utf-8", "replace"))
+            secrets.learn_received(transfer.body)
         if isinstance(response, RenderedResponse):
-            secrets.learn_received(json.dumps(msgspec.to_builtins(response.captured)))
+            secrets.learn_received(msgspec.json.encode(response.captured))
     if visit.result is not None:
         requests += visit.result.requests  # a page may show a sent secret only later
     for request in requests:

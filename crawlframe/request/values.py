@@ -34,7 +34,13 @@ _CODES = {name: code for code, name in _NAMES.items()}
 
 def request_to_json(request: Request) -> dict[str, Any]:
     """Returns the request as an object of JSON. Raises BadRequest if it cannot be stored."""
-    _, url, callback, _, *extra = _unpacked(request.encode())
+    return record_to_json(request.encode())
+
+
+def record_to_json(record: bytes) -> dict[str, Any]:
+    """Returns the request of a record as an object of JSON, without its depth. No code of authors
+    runs. Raises ValueError if it is no record."""
+    _, url, callback, _, *extra = _unpacked(record)
     more = {name: _plain(value) for name, value in (extra[0] if extra else {}).items()}
     if "body" in more:
         more["body"] = body_to_json(extra[0]["body"])
@@ -45,19 +51,24 @@ def request_of_json(given: Mapping[str, Any]) -> Request:
     """Returns the request of ``request_to_json``. Raises BadRequest if it is none, and MissingCode
     if the class of one of its values is missing or has changed."""
     try:
-        extra = {name: _typed(given[name]) for name in given if name not in ("url", "callback")}
-        if "body" in extra:
-            extra["body"] = body_of_json(given["body"])
-        version = OPTIONS if extra else PLAIN
-        fields = [version, given["url"], given.get("callback") or "", 0]
-        record = msgpack.packb([*fields, extra] if extra else fields)
-        request = Request.decode(record)
+        request = Request.decode(record_of_json(given))
         request.check()
         return request
     except MissingCode:
         raise
     except (BadRequest, *UNREADABLE, AttributeError) as error:
         raise BadRequest(f"a recorded request cannot be read: {error}") from None
+
+
+def record_of_json(given: Mapping[str, Any], depth: int = 0) -> bytes:
+    """Returns the record of the request of ``record_to_json``. No code of authors runs. Raises
+    BadRequest and what UNREADABLE has if it is none."""
+    extra = {name: _typed(given[name]) for name in given if name not in ("url", "callback")}
+    if "body" in extra:
+        extra["body"] = body_of_json(given["body"])
+    fields = [OPTIONS if extra else PLAIN, given["url"], given.get("callback") or "", depth]
+    record: bytes = msgpack.packb([*fields, extra] if extra else fields)
+    return record
 
 
 def body_to_json(body: bytes | None) -> Any:

@@ -28,6 +28,7 @@ STORE_MISFIT = (
     "the two out"
 )
 Positive = Annotated[T, msgspec.Meta(gt=0)]
+Kept = Literal["sample", "errors", "all", "none"]  # pages
 NO_REUSE = ReuseSettings()
 
 
@@ -79,8 +80,8 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
     aliases: bool = False
     # "recorded": a new version of its code is refused if its recorded pages fail.
     check: Literal["recorded"] | None = None
-    # Of the pages that were fetched. "errors": all, if reuse or fetch_only needs them.
-    keep: Everyday[Literal["errors", "all", "none"]] = "errors"
+    # Of the pages that were fetched. "sample", "errors": all, if reuse or fetch_only needs them.
+    keep: Everyday[Kept] = "sample"
     # If a callback raises, its earlier results are kept; if one of its results is refused, the rest
     # is.
     keep_partial: bool = False
@@ -109,9 +110,9 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
         return self.reuse != NO_REUSE
 
     @property
-    def kept(self) -> Literal["errors", "all", "none"]:
+    def kept(self) -> Kept:
         """Which pages are kept."""
-        needed = self.keep == "errors" and (self.uses_store or self.fetch_only)
+        needed = self.keep != "none" and (self.uses_store or self.fetch_only)
         return "all" if needed else self.keep
 
     def __post_init__(self) -> None:

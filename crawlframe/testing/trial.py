@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from mimetypes import guess_type
 from os import PathLike
@@ -89,7 +90,7 @@ class Trial:
         self._with_tokens = tokens
         self._renders = _NothingKnown() if renders else None
         self._run_in_loop = run
-        self._settings = settings or Settings()
+        self._settings = replace(settings or Settings(), keep_sample=0)  # nothing is stored
         self._failures: list[BaseException] = []
         self._crawl: TaskCrawl | None = None
 

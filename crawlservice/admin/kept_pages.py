@@ -57,12 +57,13 @@ RecentStatus = _recent(_("HTTP status"), "status")
 
 @admin.register(KeptPage)
 class KeptPageAdmin(UrlRows):
-    list_display = ("id", "task_number", "reason", "status", "short_url", "size", "fetched")
+    list_display = ("id", "task_number", "why", "status", "short_url", "size", "fetched")
     list_filter = (RecentKeptReason, RecentStatus, RecentHost, RecentSpider, RecentTask)
     slow_filters = ("reason", "status", "host")
     list_select_related = ("body",)
     deferred = ("headers", "record", "follow_ups", "body__data")
 
+    why = column(lambda page: _("sample") if page.sample else page.reason, _("reason"))
     size = column(lambda page: f"{page.body.size:,}", _("size"))
     fetched = column(moment, _("fetched"), "fetched_at")
 

@@ -159,7 +159,8 @@ class Where:
 def pages(where: Where) -> QuerySet[KeptPage]:
     """The pages that may prove something. Raises ArgumentError if nothing is asked for, or nothing
     is there."""
-    rows = KeptPage.objects.filter(reason="", method="GET", status__range=(200, 299))
+    good = KeptPage.objects.filter(reason="", method="GET", status__range=(200, 299))
+    rows = good.filter(sample=None)  # of a few pages, no two are the same
     if where.task is not None:
         rows = rows.filter(task__in=Task.objects.filter(pk=where.task))  # of any size
     if where.spider:

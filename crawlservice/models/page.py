@@ -74,6 +74,12 @@ class KeptPage(models.Model):
     reason = models.CharField(
         _("reason"), max_length=60, blank=True, help_text=_("why it is kept; empty: it is done")
     )
+    sample = models.CharField(
+        _("sample"),
+        max_length=100,
+        null=True,
+        help_text=_("the callback whose good pages it stands for; empty: it is kept for itself"),
+    )
     headers = models.JSONField(_("headers"), help_text=_("sent and received, without secrets"))
     address = models.CharField(_("IP address"), max_length=45, blank=True)
     key = models.BinaryField(null=True, max_length=16, help_text="what its request is found by")
@@ -96,6 +102,11 @@ class KeptPage(models.Model):
                 fields=("task", "reason", "id"),
                 name="kept_page_reason",
                 condition=~models.Q(reason=""),
+            ),
+            models.Index(
+                fields=("id",),
+                name="kept_page_sample",
+                condition=models.Q(sample__isnull=False),
             ),
             models.Index(
                 fields=("key", "fetched_at"),

@@ -67,9 +67,11 @@ def check_segments(pages: QuerySet[KeptPage]) -> None:
 
 
 class ArchivedPageRows(PageRows):
-    """Writes kept pages, and their bodies into an archive."""
+    """Writes kept pages, and their bodies into an archive; those of samples, which are not as their
+    sites sent them, into the database."""
 
     def __init__(self, archive: Archive) -> None:
+        super().__init__()
         self._archive = archive
         self._node = settings.CRAWLFRAME.node
         self._writer = SegmentWriter(
@@ -85,7 +87,8 @@ class ArchivedPageRows(PageRows):
     def prepare(self, outcomes: list[Outcome]) -> None:
         """Gives each page the place of its body. New captures are written, a body only if it is not
         there yet. Raises django.db.Error and ArchiveError; then call it again."""
-        pages = pages_of(outcomes)
+        super().prepare([o for o in outcomes if o.results.page and o.results.page.sample])
+        pages = [page for page in pages_of(outcomes) if not page.sample]
         for page in pages:
             page.digest = page.digest or digest_of(page.body)
         # Each time: known bodies may be deleted while the database is away.

@@ -6,17 +6,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import starmap
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, Exists, Max, OuterRef, QuerySet, Sum
 from django.db.models.functions import Now
 
+from crawlframe.frontier.client.batches import chunks
 from crawlservice.models import KeptPage, PageBody, Task
+from crawlservice.pages.sample import SamplePage, surplus
 
 BATCH = 2_000  # rows deleted at a time
 WINDOW = 10_000  # bodies looked at at a time
 UNUSED_SPAN = timedelta(minutes=10)  # since a page used a body, before it is deleted
+SAMPLES_PART = 60  # of the size of all pages that samples may take
+SAMPLES_EVERY = 300.0  # seconds between two looks at samples
 SWEEP_EVERY = 600.0  # seconds from the end of a walk through all bodies to the next one
 MIB = 1 << 20
 
@@ -31,13 +36,17 @@ class PageRetention:
         self._unused = unused
         self._last = 0  # the number of the body that was looked at last
         self._sweep_at = 0.0
+        self._samples_at = 0.0
+        self._newest = 0  # the number of the newest page of a sample that was looked at
         self._size = 0  # bytes of the bodies that were looked at and that a page has
         self._excess = 0  # bytes that are still to go
 
     def step(self) -> bool:
         """Deletes a batch. Returns whether there may be more. Raises django.db.Error."""
         # Each of them, so that none waits for the others.
-        more = [self._old(), self._surplus(), self._too_much(), self._sweep()]
+        more = [
+            *(self._old(), self._surplus(), self._of_samples(), self._too_much(), self._sweep())
+        ]
         return any(more)
 
     def _old(self) -> bool:
@@ -59,6 +68,22 @@ class PageRetention:
             if before is not None:  # it may be gone meanwhile
                 gone += _delete(rows.filter(pk__lte=before))
         return gone >= BATCH
+
+    def _of_samples(self) -> bool:
+        """Deletes what is too much in samples, if pages have come since it was done last."""
+        if self._clock() < self._samples_at:
+            return False
+        rows = KeptPage.objects.filter(sample__isnull=False)
+        newest = rows.aggregate(newest=Max("pk"))["newest"] or 0
+        if newest > self._newest:
+            columns = "pk", "task__spider", "sample", "task", "body__stored"
+            found = rows.order_by("-pk").values_list(*columns).iterator(chunk_size=BATCH)
+            most = settings.CRAWLFRAME.keep_sample
+            size = (settings.KEEP_PAGES_SIZE * MIB) // SAMPLES_PART
+            for numbers in chunks(surplus(starmap(SamplePage, found), most, size), BATCH):
+                _delete(KeptPage.objects.filter(pk__in=numbers))
+        self._newest, self._samples_at = newest, self._clock() + SAMPLES_EVERY
+        return False
 
     def _too_much(self) -> bool:
         """The oldest, if all of them take too much. A walk through all bodies has found that."""

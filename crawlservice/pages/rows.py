@@ -28,7 +28,7 @@ from crawlservice.models import PAGE_HOST, TAG, Item, KeptPage, Page, PageBody
 
 SIZE = 8  # bytes in front of the packed list: its size
 BODY, PAGE = PageBody._meta.db_table, KeptPage._meta.db_table
-METHOD, REASON, MODIFIED = 20, 60, 100  # characters of the columns of these names
+METHOD, REASON, MODIFIED, SAMPLE = 20, 60, 100, 100  # characters of the columns of these names
 # Column -> PostgreSQL type. Those in BYTES are bytes, hex on the way.
 BODY_COLUMNS = {
     "digest": "text",
@@ -54,6 +54,7 @@ PAGE_COLUMNS = {
     "record": "text",
     "signature": "text",
     "follow_ups": "text",
+    "sample": "text",
     "fetched_at": "timestamptz",
 }
 BYTES = ("digest", "key", "record", "signature", "follow_ups")
@@ -231,6 +232,8 @@ def _row(outcome: Outcome, page: PageCopy) -> tuple[Any, ...]:
         page.record,
         page.signature or None,
         pack_requests(page.requests) if page.signature else None,
+        # Good until the database has refused it.
+        None if outcome.reason or page.sample is None else clean_text(page.sample)[:SAMPLE],
         moment,
     )
 

@@ -46,8 +46,11 @@ class Sources:
 
 
 def chosen(reparse: Reparse) -> QuerySet[KeptPage]:
-    """The pages of a reparse, whatever their callback, without pages excluded by politeness."""
+    """The pages of a reparse, whatever their callback, without pages excluded by politeness.
+    Samples are only tried: the items of a few pages would differ from those of all others."""
     rows = KeptPage.objects.exclude(reason__in=NO_ERRORS)
+    if not reparse.dry_run:
+        rows = rows.filter(sample=None)
     if reparse.task:
         rows = rows.filter(task=reparse.task)
     else:

@@ -63,6 +63,7 @@ def submit(
         follow=follow,
     )
     _check(reparse, source, wait)
+    reparse = msgspec.structs.replace(reparse, sampled=_sampled(reparse))
     if not wait or source is None or source.state not in Task.ACTIVE:
         last = chosen(reparse).aggregate(last=Max("pk"))["last"]
         if last is None:
@@ -141,8 +142,20 @@ def _declared_key(source: Task | None) -> str:
     return next(iter(expect.unique), "") if expect is not None else ""
 
 
+def _sampled(reparse: Reparse) -> int:
+    rows = chosen(msgspec.structs.replace(reparse, dry_run=True)).filter(sample__isnull=False)
+    return (rows.filter(sample=reparse.callback) if reparse.callback else rows).count()
+
+
 def _nothing(reparse: Reparse, source: Task | None) -> str:
     whose = f"task {source.pk}" if source is not None else f"spider {reparse.spider}"
+    if reparse.sampled:
+        return (
+            f"of the pages of {whose} that are done only a sample of {reparse.sampled} is kept, "
+            "without secrets: a dry run shows what today's code makes of them, but their items are "
+            'not replaced. To parse all pages again, fetch with keep = "all"; see '
+            "docs/howto/kept-pages.md"
+        )
     if (reparse.since, reparse.reason, reparse.callback) != (None, None, ""):
         return f"no kept page of {whose} is as asked for; leave out since, reason or callback"
     if source is None and not Task.objects.filter(spider=reparse.spider).exists():
@@ -156,6 +169,11 @@ def _nothing(reparse: Reparse, source: Task | None) -> str:
 def pages_of(task: Task) -> int:
     """The number of kept pages of a task. Raises django.db.Error."""
     return KeptPage.objects.filter(task=task.pk).count()
+
+
+def samples_of(task: Task) -> int:
+    """The number of pages of a task that are kept as a sample only. Raises django.db.Error."""
+    return KeptPage.objects.filter(task=task.pk, sample__isnull=False).count()
 
 
 def fetches(task: Task) -> bool:
@@ -183,6 +201,9 @@ def in_words(reparse: Reparse) -> str:
     if reparse.since is not None:
         since = datetime.fromtimestamp(reparse.since, UTC)
         words.append(f"since {since:%Y-%m-%d %H:%M} UTC")
+    if reparse.sampled:
+        sample = f"a sample of {reparse.sampled} of the pages that are done"
+        words.append(f"and {sample}" if reparse.dry_run else f"without {sample}")
     more = {"dry run": reparse.dry_run, "new links are followed": reparse.follow}
     more["until all is fetched"] = reparse.waits
     return ", ".join([" ".join(words), *(name for name, on in more.items() if on)])

@@ -81,6 +81,15 @@ def test_a_body_is_in_a_segment_before_its_row(task: Task, archive: Archive) -> 
     assert request.http_headers.get_header("Accept") == "*/*"
 
 
+@BOTH
+def test_a_sample_stays_in_the_database(task: Task, archive: Archive) -> None:
+    DjangoLedger().commit([kept(task, "a", b"1", sample="parse"), kept(task, "b", b"2")])
+    rows = KeptPage.objects.order_by("url").values_list("body__segment", flat=True)
+    assert [row is None for row in rows] == [True, False]
+    assert bodies() == {"a": b"1", "b": b"2"}
+    assert kinds(archive) == ["response", "request"]
+
+
 def test_the_time_of_a_row_is_that_of_its_record(task: Task, archive: Archive) -> None:
     ledger = DjangoLedger()
     ledger.commit([kept(task, "a"), kept(task, "b", b"2", fetched_at=1_000_000_000.25)])

@@ -3,6 +3,7 @@ and size."""
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import threading
 import time
@@ -13,6 +14,7 @@ from uuid import UUID
 
 import msgspec
 import pytest
+from django.conf import settings
 from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
@@ -26,6 +28,7 @@ from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Item, KeptPage, Page, PageBody, Task
 from crawlservice.pages.bodies import read
 from crawlservice.pages.retention import PageRetention
+from crawlservice.pages.sample import ROW
 from crawlservice.tasks.removal import remove
 from tests.crawlservice.test_store import outcome
 
@@ -129,6 +132,18 @@ def test_a_copy_for_the_case_of_refusal_is_kept_then_only(task: Task) -> None:
 
 
 @BOTH
+def test_a_sample_says_so_unless_it_was_refused(task: Task) -> None:
+    good, refused = kept(task, "a", sample="parse" * 30), kept(task, "b", sample="parse")
+    refused.end(Verdict.ERROR, "refused", "too long")
+    DjangoLedger().commit([good, refused])
+    rows = KeptPage.objects.order_by("url").values_list("reason", "sample")
+    assert [*rows] == [("", ("parse" * 30)[:100]), ("refused", None)]
+    Page.objects.all().delete()  # as a retry does
+    DjangoLedger().commit([kept(task, "a", b"<p>again")])
+    assert KeptPage.objects.get(url="http://h/a").sample is None
+
+
+@BOTH
 def test_a_page_is_there_only_with_its_row(task: Task) -> None:
     bad = kept(task, "a")
     bad.results.items = [b'{"a": "\\u0000"}'] if connection.vendor == "postgresql" else [b"{"]
@@ -197,6 +212,48 @@ class TestRetention:
         self.run()
         assert sorted(bodies()) == ["a3", "a4", "b0", "b1", "b2", "b3", "b4", "c", "d"]
         assert PageBody.objects.count() == 9
+
+    @BOTH
+    def test_the_newest_of_a_sample_stay(
+        self, task: Task, settings_with: Callable[..., None]
+    ) -> None:
+        settings_with(CRAWLFRAME=dataclasses.replace(settings.CRAWLFRAME, keep_sample=2))
+        later = Task.objects.create(spider="s", seeds=b"")
+        other = Task.objects.create(spider="t", seeds=b"")
+        ledger, now = DjangoLedger(), [0.0]
+        for number in range(4):
+            ledger.commit([kept(task, f"a{number}", b"a%d" % number, sample="parse")])
+            ledger.commit([kept(task, f"b{number}", b"b%d" % number, sample="house")])
+            ledger.commit([kept(later, f"c{number}", b"c%d" % number, sample="house")])
+            ledger.commit([kept(other, f"d{number}", b"d%d" % number, sample="parse")])
+            ledger.commit([kept(task, f"e{number}", b"e%d" % number)])  # of an older release
+        retention = PageRetention(lambda: now[0], unused=NOW)
+        self.run(retention)
+        stay = ["a2", "a3", "b3", "c3", "d2", "d3", "e0", "e1", "e2", "e3"]
+        assert sorted(bodies()) == stay
+        ledger.commit([kept(task, "a4", b"a4", sample="parse")])
+        self.run(retention)
+        assert "a2" in bodies()
+        now[0] += 700
+        with CaptureQueriesContext(connection) as queries:
+            self.run(retention)
+        assert sorted(bodies()) == [*stay[1:2], "a4", *stay[2:]]
+        now[0] += 700
+        with CaptureQueriesContext(connection) as again:
+            self.run(retention)
+        assert len(again) < len(queries)  # nothing has come
+        assert PageBody.objects.count() == 10
+
+    def test_samples_are_fewer_if_they_take_too_much(
+        self, task: Task, settings_with: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("crawlservice.pages.retention.SAMPLES_PART", 1)
+        monkeypatch.setattr("crawlservice.pages.retention.MIB", 2 * ROW + 500)
+        settings_with(KEEP_PAGES_SIZE=2)
+        for number in range(9):
+            DjangoLedger().commit([kept(task, f"{number}", b"%d" % number * 99, sample="parse")])
+        self.run()
+        assert sorted(bodies()) == ["5", "6", "7", "8"]
 
     def test_all_stay_of_a_task_that_keeps_all(
         self, task: Task, settings_with: Callable[..., None]

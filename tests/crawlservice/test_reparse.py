@@ -21,7 +21,7 @@ from crawlframe.base.expect import Expect
 from crawlframe.base.stats import RUNNING
 from crawlframe.errors import ArgumentError, SpiderError
 from crawlframe.frontier import Counts, Frontier
-from crawlframe.pages.reparse import page_admission
+from crawlframe.pages.reparse import Reparse, page_admission
 from crawlframe.request.request import unpack_admissions
 from crawlframe.response.response import Response
 from crawlframe.run.ledger import LedgerAway
@@ -42,6 +42,7 @@ from crawlservice.models import (
 from crawlservice.monitoring.ttl_cache import ttl_cache
 from crawlservice.reparse import changes as changes_module
 from crawlservice.reparse.changes import polled_changes
+from crawlservice.reparse.submission import in_words, reparse_of
 from crawlservice.tasks.removal import remove
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.submit import WrongState, submit
@@ -288,6 +289,24 @@ def test_wishes_that_do_not_fit(crawling: Crawling) -> None:
     KeptPage.objects.all().delete()
     with pytest.raises(ArgumentError, match="no page of task 1 is kept"):
         crawling.begin(first)
+
+
+def test_a_sample_is_tried_and_replaces_nothing(crawling: Crawling) -> None:
+    first = crawling.crawl(keep="sample")
+    assert KeptPage.objects.exclude(sample=None).count() == 4
+    mended(crawling)
+    task = crawling.parse(first, dry_run=True)
+    assert numbers(task) == (8, 8, 0, 0)
+    assert in_words(reparse_of(task) or Reparse()) == (
+        f"pages of task {first.pk} and a sample of 4 of the pages that are done, dry run"
+    )
+    with pytest.raises(ArgumentError, match="that are done only a sample of 4 is kept"):
+        crawling.begin(first, reason="")
+    with pytest.raises(ArgumentError, match="that are done only a sample of 3 is kept"):
+        crawling.begin(spider="houses", reason="", callback="house")
+    task = crawling.parse(first)
+    assert numbers(task) == (4, 4, 0, 0)
+    assert "without a sample of 4 of" in in_words(reparse_of(task) or Reparse())
 
 
 def test_a_page_that_fails_today_stays_as_it_was(crawling: Crawling) -> None:

@@ -11,6 +11,7 @@ import pytest
 from crawlframe import Request, Spider
 from crawlframe.node.worker.pages import keeping
 from crawlframe.node.worker.pages.keeping import Keeping
+from crawlframe.node.worker.pages.sample import SamplePace
 from crawlframe.pages.copy import PageCopy
 from crawlframe.response.coded_body import CodedBody
 from crawlframe.response.response import Response
@@ -78,7 +79,7 @@ def page(*given: Any, **more: Any) -> PageCopy | None:
 
 
 def test_a_good_page_is_kept_if_all_are() -> None:
-    assert page() is page(keep="errors") is page(keep="none") is None
+    assert page(keep="errors") is page(keep="none") is None
     kept = page(keep="all")
     assert kept is not None
     assert (kept.url, kept.method, kept.status, kept.reason) == (URL, "GET", 200, "")
@@ -117,7 +118,7 @@ def test_a_body_is_kept_as_it_was_sent_unless_it_was_replaced() -> None:
     assert (page.body, page.coded) == (b"<p>other", None)
 
 
-@pytest.mark.parametrize("keep", [None, "errors", "all"])
+@pytest.mark.parametrize("keep", [None, "sample", "errors", "all"])
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
@@ -131,7 +132,7 @@ def test_a_body_is_kept_as_it_was_sent_unless_it_was_replaced() -> None:
 def test_pages_that_failed_are_kept(keep: str | None, given: dict[str, Any], reason: str) -> None:
     kept = page(keep=keep, **given)
     assert kept is not None
-    assert kept.reason == reason
+    assert (kept.reason, kept.sample) == (reason, None)
     assert (kept.key is None) == (reason in ("callback", "blocked"))
     assert page(keep="none", **given) is None
 
@@ -146,7 +147,7 @@ def test_of_a_storm_of_errors_the_first_and_then_some_are_kept(
 ) -> None:
     now = [0.0]
     monkeypatch.setattr(keeping, "PER_REASON", 2)
-    kept = Keeping(lambda: now[0])
+    kept = Keeping(SamplePace(0), lambda: now[0])
     found = []
     for second in (0.0, 0.0, 0.0, 5.0, 10.0, 11.0, 20.0):
         now[0] = second

@@ -130,7 +130,7 @@ def test_a_request_is_stripped_in_each_of_its_parts() -> None:
 def test_logins_that_a_server_hands_out_are_found_in_what_it_sends() -> None:
     secrets = Secrets()
     secrets.learn_received(
-        '{"refresh_token": "r3fresh\\/v4lue", "token": "data-of-1-page", "key": "OL12345678W"}'
+        b'{"refresh_token": "r3fresh\\/v4lue", "token": "data-of-1-page", "key": "OL12345678W"}'
     )
     body = b'{"refresh_token": "r3fresh\\/v4lue", "again": "r3fresh/v4lue", "key": "OL12345678W"}'
     assert secrets.body(body) == (

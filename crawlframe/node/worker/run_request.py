@@ -33,6 +33,7 @@ from crawlframe.node.worker.fetch.stages import FetchSources, Stages
 from crawlframe.node.worker.pages.keeping import Keeping
 from crawlframe.node.worker.pages.kept_pages import KeptPages
 from crawlframe.node.worker.pages.page_reuse import again
+from crawlframe.node.worker.pages.sample import SamplePace
 from crawlframe.node.worker.reparsing import Reparsing
 from crawlframe.node.worker.start.start_parts import StartEnded
 from crawlframe.node.worker.start.start_run import StartRuns
@@ -113,7 +114,7 @@ class RequestRunner:
             user_agent=settings.user_agent,
         )
         self._fetching = Fetching(self.callbacks, stages.of, sources.permits, reports)
-        self._keeping = Keeping()
+        self._keeping = Keeping(SamplePace(settings.keep_sample, settings.workers))
 
         def inline(crawl: TaskCrawl) -> InlineFetch:
             return InlineFetch(crawl, downloader, stages.inline, sources.permits, sources.proxies)
@@ -215,7 +216,7 @@ class RequestRunner:
             if not is_held(error.response):  # else the errback may use it
                 account.release()
             await self._fail(outcome, crawl, request, error, claimed.refusals)
-            return await self._keep(outcome, crawl, request, error.response)
+            return await self._keeping.take(outcome, crawl, request, error.response)
         if response is None:
             return outcome
         if outcome.verdict is Verdict.DONE and outcome.fetch.attempt is None:
@@ -226,13 +227,6 @@ class RequestRunner:
         if crawl.traps is not None and outcome.verdict is Verdict.DONE:
             results = outcome.results
             results.trap = crawl.traps.see(response.url, response.body, results.items)
-        return await self._keep(outcome, crawl, request, response)
-
-    async def _keep(
-        self, outcome: Outcome, crawl: TaskCrawl, request: Request, response: Response | None
-    ) -> Outcome:
-        if not crawl.may_keep(outcome):
-            return outcome
         return await self._keeping.take(outcome, crawl, request, response)
 
     async def _fail(

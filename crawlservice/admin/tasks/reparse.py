@@ -109,6 +109,10 @@ def reparse_page(request: HttpRequest, pk: int) -> HttpResponse:
     n = reparse.pages_of(task)
     kept = ngettext("%(shown)s page is kept.", "%(shown)s pages are kept.", n)
     kept %= {"shown": floatformat(n, "0g")}
+    if sampled := reparse.samples_of(task):
+        kept += " " + _("Of pages that are done, %(n)s are a sample, for dry runs only.") % {
+            "n": floatformat(sampled, "0g")
+        }
     return form_page(
         *(request, task, form),
         lambda: _submit(request, task, form),

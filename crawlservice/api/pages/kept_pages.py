@@ -50,6 +50,10 @@ class KeptPageOut(Output):
     method: str
     status: int
     reason: str = Field(description="why it is kept; empty: its request is done")
+    sample: str | None = Field(
+        description="the callback whose good pages it stands for, without secrets; null: it is "
+        "kept for itself"
+    )
     size: int = Field(
         validation_alias="body.size", description="bytes of the body, after decompression"
     )

@@ -41,6 +41,7 @@ class ShowPage(ServiceCommand):
             "task": row.task_id,
             "fetched_at": row.fetched_at,
             "reason": row.reason,
+            "sample": row.sample,
             "headers": row.headers,
         }
         if options["json"]:
@@ -52,6 +53,8 @@ class ShowPage(ServiceCommand):
         ]
         if row.reason:
             lines.append(f"kept because of {row.reason}")
+        if row.sample:
+            lines.append(f"kept in the sample of {row.sample}, without secrets")
         for part in ("sent", "received"):
             lines += [f"{part}: {name}: {value}" for name, value in row.headers.get(part, ())]
         for line in lines:

@@ -49,7 +49,7 @@ from crawlframe.run.link_filters import (
     SpiderFollow,
     TemplateOnce,
 )
-from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.run.outcome import Outcome
 from crawlframe.run.revisit_notes import Watching
 from crawlframe.spider.settings import STORE_MISFIT, SpiderSettings
 from crawlframe.spider.spider import Spider, read_settings
@@ -181,14 +181,6 @@ class TaskCrawl:
             noindex=own.obey_noindex and usage is not None and usage.denies(INDEX),
             keeps=self.keeps_parts,
         )
-
-    def may_keep(self, outcome: Outcome) -> bool:
-        """Whether the page of an outcome is to be kept."""
-        if self.settings.kept != "errors":
-            return self.settings.kept == "all" and outcome.verdict.final
-        if outcome.verdict is Verdict.DONE:  # refused values are known when written
-            return outcome.results.unfit or bool(outcome.results.models)
-        return outcome.verdict is Verdict.ERROR
 
     def allows(self, hostname: str) -> bool:
         """Whether the host is one of allowed_domains, or below one."""

@@ -11,6 +11,7 @@ from crawlframe.base.limits import UNFOLLOWED
 from crawlframe.base.urls import host_of
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.pages.page_reuse import kept_key, manners_of, page_key
+from crawlframe.node.worker.pages.sample import SamplePace, without_secrets
 from crawlframe.node.worker.verdict.http_log import headers_of
 from crawlframe.pages.copy import ITEM, HeldBytes, PageCopy
 from crawlframe.request.record import without_hops
@@ -31,22 +32,17 @@ MAX_REASONS = 10_000  # that are counted
 class Keeping:
     """Used by the event loop. ``clock`` returns seconds."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, samples: SamplePace, clock: Callable[[], float] = time.monotonic) -> None:
+        self._samples, self._clock = samples, clock
         self._held = HeldBytes()
         self._kept: BoundedDict[tuple[int, str], tuple[int, float]] = BoundedDict(MAX_REASONS)
 
     async def take(
         self, outcome: Outcome, crawl: TaskCrawl, request: Request, response: Response | None
     ) -> Outcome:
-        """Gives the outcome of a request a copy of its page, which ``TaskCrawl.may_keep``. Waits
-        while too much waits to be stored."""
-        if response is None:
-            return outcome
-        reason = _reason(outcome)
-        if crawl.settings.kept == "errors" and (
-            outcome.reason in NO_ERRORS or (reason and not self._is_due(outcome.task, reason))
-        ):
+        """Gives the outcome of a request a copy of its page, if that is to be kept. Waits while
+        too much waits to be stored."""
+        if response is None or not outcome.verdict.final or (keep := crawl.settings.kept) == "none":
             return outcome
         received, outcome.fetch.received = outcome.fetch.received, None
         failed = outcome.verdict is Verdict.ERROR  # perhaps middlewares said so
@@ -54,12 +50,25 @@ class Keeping:
         response = received or response
         if response.file is not None or request.options.save:
             return outcome  # it is in the file store
+        reason, sampled = _reason(outcome), False
+        if keep != "all" and (reason or failed):
+            if outcome.reason in NO_ERRORS or not self._is_due(outcome.task, reason):
+                return outcome
+        elif keep != "all":
+            sampled = keep == "sample" and self._samples.takes(outcome, crawl, response.body)
+            if not (sampled or outcome.results.models):  # which may be refused when written
+                return outcome
         while self._held.size > 0 and self._held.size + len(response.body) > MAX_HELD:
             await asyncio.sleep(POLL)
-        self._held.taken += len(response.body)
-        outcome.results.page = self._copy(outcome, crawl, request, response, reason)
+        copy = self._copy(outcome, crawl, request, response, reason)
+        copy.tentative = not (reason or sampled or keep == "all")
+        if sampled:
+            copy.sample, copy.key = outcome.callback, None  # it is not as others would get it
+            without_secrets(copy, response, crawl, outcome)
         if changed:
-            outcome.results.page.headers["changed"] = True
+            copy.headers["changed"] = True
+        self._held.taken += len(copy.body)
+        outcome.results.page = copy
         return outcome
 
     def _copy(
@@ -85,7 +94,6 @@ class Keeping:
             without_hops(outcome.record),
             self._held,
             reason,
-            tentative=not reason and crawl.settings.kept == "errors",
             size=len(response.body),
             address=response.address,
         )

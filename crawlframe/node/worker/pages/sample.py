@@ -1,0 +1,68 @@
+"""Sample: the few good pages that a worker keeps of each callback, without secrets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from crawlframe.base.bounded_dict import BoundedDict
+from crawlframe.base.secret import MASK
+from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
+from crawlframe.pages.copy import PageCopy
+from crawlframe.pages.secrets import Secrets
+from crawlframe.request.record import read_head
+from crawlframe.request.values import record_of_json, record_to_json
+from crawlframe.response.response import Response
+from crawlframe.run.outcome import Outcome
+
+MAX_BODY = 2 << 20  # bytes of a body; larger pages are in no sample
+REFILL = 3600.0  # seconds until as many pages are taken again as at first
+MAX_CALLBACKS = 10_000  # whose pages are counted
+
+
+class SamplePace:
+    """Which good pages of a worker are taken: the first ones of a callback, then some. ``most``:
+    pages that all ``workers`` of the node take at first. ``clock`` returns seconds."""
+
+    def __init__(
+        self, most: int, workers: int = 1, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._alone, self._share = most, -(-most // workers)
+        self._clock = clock
+        # (spider, callback) -> pages that may be taken, and since when there are so many
+        self._left: BoundedDict[tuple[str, str], tuple[float, float]] = BoundedDict(MAX_CALLBACKS)
+
+    def takes(self, outcome: Outcome, crawl: TaskCrawl, body: bytes) -> bool:
+        """Whether the page of an outcome is taken. It counts as taken then."""
+        name, now = (crawl.spec.spider, outcome.callback), self._clock()
+        most = self._alone if crawl.spider.workers == 1 else self._share
+        left, since = self._left.get(name, (most, now))
+        left = min(most, left + (now - since) * most / REFILL)
+        if left < 1 or len(body) > MAX_BODY:
+            return False
+        self._left[name] = left - 1, now
+        return True
+
+
+def without_secrets(copy: PageCopy, response: Response, crawl: TaskCrawl, outcome: Outcome) -> None:
+    """Takes secrets, logins and sessions out of the copy of a page, as out of recorded pages.
+    ``response``: as it was received. Raises BadRequest if its request is no record."""
+    request, secrets = record_to_json(copy.record), Secrets()
+    secrets.learn_arguments(crawl.spec.arguments)
+    for headers in (response.sent[2] if response.sent else (), response.headers.items()):
+        secrets.learn_from(secrets.headers, headers)
+    secrets.learn_received(copy.body)
+    secrets.learn_from(secrets.request, request)
+    for link in outcome.results.follow_ups:  # they may have the session in their URLs
+        if b"=" in link.record:
+            secrets.learn_from(secrets.url, read_head(link.record).url)
+    if (stripped := secrets.request(request)) != request:
+        copy.record = record_of_json(stripped, outcome.depth)
+    copy.url = secrets.url(copy.url)
+    for side in ("sent", "received"):
+        pairs = copy.headers.get(side, ())
+        copy.headers[side] = [[n, v if MASK in v else secrets.header(n, v)] for n, v in pairs]
+    if hops := copy.headers.get("redirects"):
+        copy.headers["redirects"] = [[status, secrets.url(url)] for status, url in hops]
+    if (body := secrets.body(copy.body)) is not copy.body:
+        copy.body, copy.size, copy.coded = body, len(body), None
