@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from crawlframe.code.owners import OwnersFile
 from crawlframe.code.registry import Registry, SpiderSource
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
@@ -18,7 +19,7 @@ def load_spiders(settings: Settings, **options: Any) -> Registry:
 
 def sources_of(settings: Settings) -> list[SpiderSource]:
     """The sources besides the modules of the package."""
-    sources: list[SpiderSource] = [RecipeFiles()]
+    sources: list[SpiderSource] = [RecipeFiles(), OwnersFile()]
     if settings.scrapy:
         sources.append(scrapy_project(settings.scrapy))
     return sources

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Collection, Iterable
 from types import ModuleType
 
+from crawlframe.code.owners import FILE as OWNERS
 from crawlframe.code.registry import Registry
 from crawlframe.code.version import digest, files
 
@@ -24,7 +25,8 @@ class Dependencies:
         # The readers of a file that is no module are unknown.
         trees = [registry.directory, *registry.files]
         paths = (path for tree in trees for path in files(tree))
-        self._data = digest((p for p in paths if p.suffix != ".py"), registry.directory)
+        data = (p for p in paths if p.suffix != ".py" and p.name != OWNERS)
+        self._data = digest(data, registry.directory)
 
     def mark(self, spider: str) -> str:
         """Returns a digest of all code that the spider depends on: of its module and the modules

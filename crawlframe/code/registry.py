@@ -20,6 +20,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from crawlframe.base.program import command
 from crawlframe.base.scrapy_names import INHERITS, is_scrapy_spider
 from crawlframe.code.failure import ENGINE, describe_failure, standing_in
@@ -70,6 +72,7 @@ class Registry:
         self.files: list[Path] = []
         self.directory = Path()  # of the package
         self.listed: dict[str, Stamp] = {}
+        self.owners: Callable[[str], tuple[str, ...]] = lambda spider: ()
         self._finder = finder
         self._limit = limit
         self._loading: Callable[[str], None] = lambda name: None
@@ -356,7 +359,7 @@ class Registry:
         for name, found in sorted(by_name.items()):
             if len(found) == 1:
                 self.spiders[name], info = found[0]
-                self.infos.append(info)
+                self.infos.append(replace(info, owners=self.owners(name)))
                 continue
             spiders = [spider for spider, _ in found]
             places = [f"{spider.__module__}.{spider.__name__}" for spider in spiders]

@@ -206,6 +206,7 @@ class SpiderInfo(msgspec.Struct, frozen=True):
     workers: int = 0  # 1: all requests of a task run in one worker of the cluster at a time
     expect: Expect | None = None  # expectations of each run
     revisit: dict[str, Revisit] = {}  # by callback; "*": all others
+    owners: tuple[str, ...] = ()  # people and teams, by the file OWNERS
 
 
 def read_settings(spider: type[Spider]) -> SpiderSettings:

@@ -2,14 +2,16 @@
 
 Messages, and the notices that they were made, are written in one transaction that has locked the
 rule and its targets. So a leader that dies has written both or nothing, and of two leaders only one
-writes. A target gets an alert once, however many of its rules report it."""
+writes. A target gets an alert once, however many of its rules report it. Targets with the name of
+an owner also get the alerts of the owner's spiders, whichever rule reports them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
+from itertools import chain
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.db import transaction
@@ -27,8 +29,11 @@ from crawlservice.models import (
     AlertTarget,
     Severity,
 )
+from crawlservice.monitoring.owners import all_owners, owners
 
 GATHER_SPAN = timedelta(seconds=10)  # so that simultaneous alerts are one message
+# A target, and the spiders of whose alerts it is told; None: of all.
+Receiver = tuple[AlertTarget, set[str] | None]
 SENDABLE = Q(next_at__isnull=False, target__enabled=True)
 
 
@@ -52,12 +57,27 @@ def _announce(number: int, now: datetime) -> None:
     if rule is None:
         return
     alerts = {alert.pk: alert for alert in Alert.objects.filter(OPEN)}
-    chosen = AlertTarget.objects.filter(pk__in=rule.targets.filter(enabled=True).values("pk"))
-    targets = list(chosen.select_for_update(no_key=True).order_by("pk"))  # two rules may share one
-    if not targets:  # reported when there is one
+    receivers = _receivers(rule)
+    if not receivers:  # reported when there is one
         return
+    if None not in (spiders := [some for _, some in receivers]):  # others wait for a target
+        told = {*chain.from_iterable(filter(None, spiders))}
+        alerts = {pk: alert for pk, alert in alerts.items() if alert.spider in told}
     for batch in _batches(rule, alerts, now):
-        _write(rule, targets, batch, alerts, now)
+        _write(rule, receivers, batch, alerts, now)
+
+
+def _receivers(rule: AlertRule) -> list[Receiver]:
+    """The targets of a rule, and those with the names of owners of spiders, locked."""
+    of_rule, known = {*rule.targets.values_list("pk", flat=True)}, owners()
+    chosen = AlertTarget.objects.filter(Q(pk__in=of_rule) | Q(name__in=all_owners()), enabled=True)
+    return [
+        (
+            target,
+            None if target.pk in of_rule else {s for s, n in known.items() if target.name in n},
+        )
+        for target in chosen.select_for_update(no_key=True).order_by("pk")  # rules may share one
+    ]
 
 
 def _batches(rule: AlertRule, alerts: dict[int, Alert], now: datetime) -> list[Batch]:
@@ -78,14 +98,18 @@ def _batches(rule: AlertRule, alerts: dict[int, Alert], now: datetime) -> list[B
 
 def _write(
     rule: AlertRule,
-    targets: Iterable[AlertTarget],
+    receivers: Iterable[Receiver],
     batch: Batch,
     alerts: Mapping[int, Alert],
     now: datetime,
 ) -> None:
     messages, reports = [], []
-    for target in targets:
-        part = _untold(rule, target, batch, now)
+    for target, spiders in receivers:
+        if spiders is None:
+            part = _untold(rule, target, batch, now)
+        else:
+            its = {pk for pk, alert in alerts.items() if alert.spider in spiders}
+            part = _untold(rule, target, batch.of(its), now)
         if not (part.new or part.again or part.over):
             continue
         messages.append(_message(rule, target, part, alerts, now))
@@ -162,6 +186,11 @@ class Batch:
     new: list[int]
     again: list[int]
     over: list[int]
+
+    def of(self, numbers: Container[int]) -> Batch:
+        """The part of it that has these alerts."""
+        parts = (self.new, self.again, self.over)
+        return Batch(self.kind, *([pk for pk in part if pk in numbers] for part in parts))
 
 
 def wants(rule: AlertRule, alert: Alert) -> bool:

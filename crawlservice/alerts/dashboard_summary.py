@@ -14,6 +14,7 @@ from crawlservice.alerts import state, wording
 from crawlservice.alerts.condition import conditions
 from crawlservice.connections import clock
 from crawlservice.models import OPEN, Alert, Schedule, Severity
+from crawlservice.monitoring.owners import owners
 from crawlservice.monitoring.ttl_cache import ttl_cache
 from crawlservice.quality.wording import QUALITY
 
@@ -156,6 +157,7 @@ def described(alert: Alert, now: datetime) -> dict[str, Any]:
         "link": wording.place(alert),
         "value": alert.value,
         "spider": alert.spider or None,
+        "owners": owners().get(alert.spider, ()),
         "host": alert.host or None,
         "labels": alert.labels,
         "since": alert.since,

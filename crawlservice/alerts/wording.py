@@ -14,6 +14,7 @@ from django.utils import translation
 
 from crawlservice.alerts.condition import MAX_LINE, Facts, conditions
 from crawlservice.models import Alert, Severity
+from crawlservice.monitoring.owners import owners
 
 MAX_ALERTS = 8  # alerts listed in one message
 ROOM = 1_700  # characters of a text: some services take 2,000 and would cut it
@@ -92,6 +93,7 @@ def described(alert: Alert) -> dict[str, Any]:
         "id": alert.pk,
         "text": sentence(alert),
         "spider": alert.spider or None,
+        "owners": [*owners().get(alert.spider, ())],
         "host": alert.host or None,
         "since": _iso(alert.since),
         "resolved_at": alert.resolved_at and _iso(alert.resolved_at),

@@ -24,6 +24,7 @@ from crawlservice.display import (
     state_badge,
 )
 from crawlservice.hosts.host_labels import wait_of
+from crawlservice.monitoring.owners import owners_of
 from crawlservice.tasks.progress.forecast import Forecast
 
 register = template.Library()
@@ -34,6 +35,7 @@ register.filter("duration", duration)
 register.filter("in_words", in_words)
 register.filter("linked", link_to)
 register.filter("moment", moment)
+register.filter("owners", owners_of)
 register.filter("readable", readable)
 register.filter("reason", reason_words)
 register.filter("sparkline", sparkline)

@@ -72,13 +72,14 @@ def forgetful() -> None:
     """Clears the caches of earlier tests."""
     from crawlservice.alerts import dashboard_summary
     from crawlservice.connections.contained import failures
-    from crawlservice.monitoring import charts, overview
+    from crawlservice.monitoring import charts, overview, owners
 
     for cached in (
         dashboard_summary.snapshot,
         overview.snapshot,
         overview.hosts,
         charts.of_cluster,
+        owners.owners,
     ):
         cached.clear()
     failures._rows.clear()

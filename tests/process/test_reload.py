@@ -15,6 +15,7 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
+from crawlservice.models import KeptPage
 from tests.conftest import django_on
 from tests.process.conftest import LONGEST_WAIT, Look, OddWeb
 from tests.process.reload_project import Gate, NodeStarter, Project, View, is_gone, shop
@@ -99,6 +100,12 @@ def test_every_kind_of_change_goes_live(
     project.write("tables/one.csv", "TABLE")
     live("x INSIDE OUTSIDE DATA RATES TABLE")
     words = "x INSIDE OUTSIDE DATA RATES TABLE"
+
+    # Who owns the spiders is a part of the code, which need not have been there.
+    project.write("OWNERS", "sho? @anna\n")
+    live(words)
+    assert node.look.frontier.spiders.all()["shop"].owners == ("anna",)
+    assert KeptPage.objects.filter(reason="", sample="parse").exists()  # by default
 
     # A commit changes nothing but the label.
     second = project.commit()

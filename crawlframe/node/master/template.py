@@ -266,7 +266,7 @@ class _TemplateProcess:
         self._send(LoadingVersion(before.version))
         registry, unfit = self._import(load)
         taken, same = before, code.identity() == (before.digest, before.revision)
-        if registry.files or not same:
+        if any(path.exists() for path in registry.files) or not same:
             taken = code.snapshot(registry.files)
             same &= code.identity(registry.files) == (taken.digest, taken.revision)
             same &= not written(registry.files, began)

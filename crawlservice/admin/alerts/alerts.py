@@ -19,6 +19,7 @@ from crawlservice.accounts.journal import by
 from crawlservice.admin.parts.filters import filter_by
 from crawlservice.admin.parts.keyset import row_number
 from crawlservice.admin.parts.lookups import column
+from crawlservice.admin.parts.owned import Owned, OwnerFilter
 from crawlservice.admin.parts.pages import POST, may, page, to, to_row, whole_page
 from crawlservice.admin.parts.read_only import OwnPage
 from crawlservice.alerts import dashboard_summary, state, wording
@@ -82,10 +83,12 @@ def _silencing(title: Any, hours: int) -> Callable[..., None]:
 
 
 @admin.register(Alert)
-class AlertAdmin(OwnPage):
-    list_display = ("id", "shown_severity", "sentence", "shown_state", "began", "over", "who")
+class AlertAdmin(Owned, OwnPage):
+    list_display = (
+        "id", "shown_severity", "sentence", "owner", "shown_state", "began", "over", "who",
+    )  # fmt: skip
     list_display_links = ("id",)
-    list_filter = (AlertStateFilter, KindFilter, "severity")
+    list_filter = (AlertStateFilter, KindFilter, "severity", OwnerFilter)
     list_select_related = ("acknowledged_by",)
     actions = ("acknowledge", "silence_1", "silence_8", "silence_24", "reopen")
 

@@ -19,6 +19,7 @@ from crawlservice.config import effective
 from crawlservice.display import moment
 from crawlservice.hosts.host_labels import wait_of
 from crawlservice.models import MAX_REASON, Schedule, Task
+from crawlservice.monitoring import owners
 from crawlservice.scheduling.timing import in_words
 from crawlservice.tasks import spider_runs, spider_switch
 from crawlservice.tasks.progress import rendering
@@ -47,12 +48,18 @@ def may_switch(request: HttpRequest) -> bool:
 
 @page("spiders/", "spiders", "view_task")
 def index(request: HttpRequest) -> HttpResponse:
-    found = spider_runs.overview()
+    found, owner = spider_runs.overview(), request.GET.get("owner", "")
+    shown = found.found
+    if owner:
+        its = {*owners.spiders_of(owner, request.user)}
+        shown = [spider for spider in shown if spider.name in its]
     return whole_page(
         *(request, "spiders", _("Spiders")),
-        spiders=found.found,
+        spiders=shown,
         complete=found.complete,
-        waits=_waits(spider.last for spider in found.found if spider.last),
+        waits=_waits(spider.last for spider in shown if spider.last),
+        owner=owner,
+        all_owners=owners.all_owners(),
     )
 
 
@@ -69,6 +76,7 @@ def spider_page(request: HttpRequest, name: str) -> HttpResponse:
     return whole_page(
         *(request, "spider", _("Spider {name}").format(name=name)),
         spider=spider,
+        owners=owners.owners().get(name, ()),
         own_settings=spider.info and effective.changed(effective.of_spider(spider.info)),
         runs=runs,
         waits=_waits(Task.objects.filter(pk__in=[r.task for r in runs if r.seconds is None])),

@@ -28,6 +28,7 @@ from crawlservice.admin.parts.filters import (
 )
 from crawlservice.admin.parts.keyset import KeysetList
 from crawlservice.admin.parts.lookups import DeclaredLookups, column, with_facts
+from crawlservice.admin.parts.owned import Owned, OwnerFilter
 from crawlservice.admin.parts.read_only import OwnPage
 from crawlservice.admin.parts.steering import DONE, steer
 from crawlservice.admin.tasks.page import show
@@ -126,13 +127,13 @@ def _steering(title: Any, verb: str) -> Callable[..., None]:
 
 
 @admin.register(Task)
-class TaskAdmin(OwnPage):
+class TaskAdmin(Owned, OwnPage):
     list_display = (
-        "id", "spider", "shown_labels", "shown_state", "done", "errors", "left", "item_count",
-        "trend", "took", "rate", "submitted",
+        "id", "spider", "owner", "shown_labels", "shown_state", "done", "errors", "left",
+        "item_count", "trend", "took", "rate", "submitted",
     )  # fmt: skip
     list_display_links = ("id", "spider")
-    list_filter = (Status, RecentSpider, RecentLabel, RecentUser, Created, Rounds)
+    list_filter = (Status, RecentSpider, OwnerFilter, RecentLabel, RecentUser, Created, Rounds)
     list_select_related = ("user",)
     search_fields = ("=id", "spider")
     search_help_text = _("Number or spider")

@@ -53,6 +53,7 @@ class AlertOut(Output):
     link: str
     value: float | None = Field(description="the value compared with thresholds")
     spider: str | None
+    owners: list[str] = Field(description="of the spider")
     host: str | None
     labels: dict[str, str]
     since: datetime = Field(description="when the condition began")

@@ -31,6 +31,13 @@ Usage = Annotated[
 LabelIs = Annotated[
     str, Query(min_length=3, max_length=LABEL_NAME + 1 + LABEL_VALUE, pattern=r"^[A-Za-z0-9._-]+=")
 ]
+OwnerIs = Annotated[
+    str,
+    Query(
+        min_length=1, max_length=100, pattern=TEXT,
+        description="an owner of the spider; `mine`: the caller, or a group of the caller",
+    ),
+]  # fmt: skip
 Limit = Annotated[int, Query(ge=1, le=LIMIT, description="maximum number of rows")]
 
 

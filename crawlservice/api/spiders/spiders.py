@@ -13,9 +13,10 @@ from crawlframe.spider.setting_tables import nested
 from crawlframe.spider.spider import SpiderInfo
 from crawlservice.api.parts.auth import ApiRequest, Bearer
 from crawlservice.api.parts.errors import ApiError, Operations
-from crawlservice.api.parts.paging import TEXT, list_of
+from crawlservice.api.parts.paging import TEXT, OwnerIs, list_of
 from crawlservice.api.parts.schemas import Named, OutcomeNow, Output, StrictInput
 from crawlservice.models import MAX_REASON, SPIDER, DisabledSpider, Task
+from crawlservice.monitoring.owners import spiders_of
 from crawlservice.recipes.current import masked_headers
 from crawlservice.tasks import spider_runs, spider_switch, submit
 
@@ -52,6 +53,7 @@ class SpiderOut(Output):
     published: bool = Field(description="whether a node that lives has it, or a recipe")
     disabled: DisabledOut | None = Field(description="null: it is enabled")
     last: LastRunOut | None = Field(description="null: it has never run")
+    owners: list[str] = Field(description="people and teams, by the file OWNERS of its project")
 
 
 router = Operations(tags=["spiders"])
@@ -63,14 +65,16 @@ Name = Annotated[str, Path(min_length=1, max_length=SPIDER, pattern=TEXT)]
 
 
 @router.get("/spiders", auth=READ, response=list_of("spiders", SpiderOut))
-def list_spiders(request: HttpRequest) -> dict[str, Any]:
+def list_spiders(request: ApiRequest, owner: OwnerIs | None = None) -> dict[str, Any]:
     """All spiders, recipes included, by name."""
     known, now = submit.published_spiders(), submit.spiders()
     last, off = spider_runs.last_tasks(), spider_switch.disabled()
     names = sorted(known.keys() | last.keys() | off.keys())
+    its = {*spiders_of(owner, request.auth.user)} if owner is not None else ()
     spiders = [
         serialized(name, known.get(name), name in now, off.get(name), last.get(name))
         for name in names
+        if owner is None or name in its
     ]
     return {"spiders": spiders}
 
@@ -124,5 +128,6 @@ def serialized(
             "published": published,
             "disabled": off,
             "last": last,
+            "owners": info.owners if info else (),
         }
     )

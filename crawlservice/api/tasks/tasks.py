@@ -19,6 +19,7 @@ from crawlservice.api.parts.paging import (
     Id,
     LabelIs,
     Limit,
+    OwnerIs,
     newest_first,
     oldest_first,
     page_of,
@@ -37,6 +38,7 @@ from crawlservice.api.parts.schemas import (
 )  # fmt: skip
 from crawlservice.connections.lookup import find
 from crawlservice.models import SPIDER, Task, Trap
+from crawlservice.monitoring.owners import spiders_of
 from crawlservice.tasks import bulk_submit, labels, limits, stored_limits, submit
 from crawlservice.tasks.arguments.spider_arguments import shortened
 from crawlservice.tasks.bulk_submit import WantedTask
@@ -111,6 +113,7 @@ def list_tasks(
     outcome: Annotated[Outcome | None, Query()] = None,
     spider: Annotated[str | None, Query(min_length=1, max_length=SPIDER, pattern=TEXT)] = None,
     label: LabelIs | None = None,
+    owner: OwnerIs | None = None,
     watch: Annotated[
         int | None, Query(ge=1, le=MAX_ID, description="the rounds of this watch, and no others")
     ] = None,
@@ -122,6 +125,8 @@ def list_tasks(
     rows = Task.objects.defer("seeds").select_related("user").filter(watch=watch)
     given = {"state": state, "outcome": outcome, "spider": spider}
     rows = rows.filter(**{name: value for name, value in given.items() if value is not None})
+    if owner is not None:
+        rows = rows.filter(spider__in=spiders_of(owner, request.auth.user))
     if label is not None:
         rows = labelled(rows, label)
     return newest_first("tasks", rows, after, limit, _shortened)

@@ -306,6 +306,7 @@ class ShowSpider(ServiceCommand):
         if spider.info:
             facts += [("about", spider.info.doc), ("arguments", "\n".join(signature(spider.info)))]
             facts.append(("settings", settings_of(spider.info)))
+            facts += [("owners", ", ".join(spider.info.owners))] * bool(spider.info.owners)
         if spider.disabled:
             facts.append(("disabled", spider.disabled.reason))
         facts.append(("last task", str(_last(spider))))

@@ -1,0 +1,48 @@
+"""Owners: the people and teams of spiders, as their nodes have published them."""
+
+from __future__ import annotations
+
+from redis import RedisError
+
+from crawlframe.errors import CrawlframeError
+from crawlservice.accounts.roles import User
+from crawlservice.monitoring.ttl_cache import ttl_cache
+from crawlservice.tasks.submit import published_spiders
+
+MINE = "mine"  # in place of an owner: the user that asks
+
+
+@ttl_cache(5)
+def owners() -> dict[str, tuple[str, ...]]:
+    """The owners of each spider that has some, also of one that no node has any more; none of any
+    while Redis does not answer."""
+    try:
+        known = published_spiders()
+    except (RedisError, CrawlframeError):
+        return {}
+    return {name: info.owners for name, info in known.items() if info.owners}
+
+
+def all_owners() -> list[str]:
+    """Whoever owns a spider."""
+    return sorted({name for names in owners().values() for name in names})
+
+
+def owners_of(spider: str) -> str:
+    """The owners of a spider, as they are shown."""
+    return ", ".join(owners().get(spider, ()))
+
+
+def names_of(user: User) -> set[str]:
+    """The owners that a user is: by name, by mail address, and by the groups that he or she is
+    in."""
+    if not user.is_authenticated:
+        return set()
+    groups = user.groups.values_list("name", flat=True)
+    return {user.get_username(), user.email, *groups} - {""}
+
+
+def spiders_of(owner: str, user: User) -> list[str]:
+    """The spiders of an owner, or of this user for MINE."""
+    asked = names_of(user) if owner == MINE else {owner.removeprefix("@")}
+    return sorted(spider for spider, names in owners().items() if not asked.isdisjoint(names))
