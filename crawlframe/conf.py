@@ -86,7 +86,7 @@ class Settings:
     browser_memory: int = 2048  # MiB that the browser's processes may have together
     cache: str = ""  # of pages, for development: "on" replays and keeps, "refresh" only keeps
     files: str = ""  # directory of saved files, or s3://bucket/path; "" = files in var_dir
-    keep_sample: int = 20  # good pages of a spider's callback that are kept; 0 = none
+    keep_sample: int = 20  # good pages of a callback and template that are kept; 0 = none
     pages: str = ""  # directory of kept pages, or s3://bucket/path; "" = the database
     database_timeout: Tuning[float] = 60.0  # seconds without an answer of an idle PostgreSQL
     log_level: Everyday[str] = "INFO"

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from crawlframe.response.coded_body import CodedBody
 
+TEMPLATES = 8  # families of URLs of a callback that have samples of their own
 ITEM = "item"  # the reason of a page that is done, and had an item that did not fit
 
 
@@ -40,7 +41,7 @@ class PageCopy:
     is ``packed`` or ``archived``. ``key``: finds it for its request; None if it is not found.
     ``reason``: why it is kept; "" for a page that is done. ``fetched_at``: seconds since the epoch;
     None: now. ``tentative``: kept only if the database refuses the request's results. ``sample``:
-    the callback of whose sample it is a part; None: it is kept for itself."""
+    the callback of whose samples it is a part; None: it is kept for itself."""
 
     url: str  # after redirects
     host: str

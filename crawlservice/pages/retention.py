@@ -76,7 +76,7 @@ class PageRetention:
         rows = KeptPage.objects.filter(sample__isnull=False)
         newest = rows.aggregate(newest=Max("pk"))["newest"] or 0
         if newest > self._newest:
-            columns = "pk", "task__spider", "sample", "task", "body__stored"
+            columns = "pk", "task__spider", "sample", "task", "url", "body__stored"
             found = rows.order_by("-pk").values_list(*columns).iterator(chunk_size=BATCH)
             most = settings.CRAWLFRAME.keep_sample
             size = (settings.KEEP_PAGES_SIZE * MIB) // SAMPLES_PART

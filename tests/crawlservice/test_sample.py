@@ -1,15 +1,27 @@
-"""The places of a sample: the newest pages of each callback, of several tasks, within a size."""
+"""Places of samples: the newest pages of each callback and template, of several tasks, within a
+size."""
 
 from __future__ import annotations
 
 from crawlservice.pages.sample import ROW, SamplePage, surplus
+
+URL = "http://h/house/7"
 
 
 def pages(
     numbers: range, callback: str = "parse", task: int = 1, stored: int = 0
 ) -> list[SamplePage]:
     """The newest first."""
-    return [SamplePage(n, "shop", callback, task, stored) for n in reversed(numbers)]
+    return [SamplePage(n, "shop", callback, task, URL, stored) for n in reversed(numbers)]
+
+
+def test_each_template_of_a_callback_has_a_sample_and_all_beyond_have_one() -> None:
+    found = [*pages(range(10))]
+    found += [one._replace(number=one.number + 20, url="http://h/list?page=2") for one in found]
+    assert sorted(surplus(found, 4, 0)) == [*range(6), *range(20, 26)]
+    many = [one._replace(url=f"http://h{one.number}/") for one in pages(range(100))]
+    left = sorted({one.number for one in many} - {*surplus(many, 4, 0)}, reverse=True)
+    assert (len(left), left[-1] < 100) == (12, True)
 
 
 def test_the_newest_of_each_callback_stay() -> None:

@@ -48,10 +48,12 @@ class Clock:
         return self.now
 
 
-def takes(pace: SamplePace, callback: str = "parse", kind: type = Shop, body: bytes = b"") -> bool:
+def takes(
+    pace: SamplePace, callback: str = "parse", kind: type = Shop, body: bytes = b"", url: str = URL
+) -> bool:
     crawl: Any = SimpleNamespace(spec=SimpleNamespace(spider="shop"), spider=kind)
     outcome: Any = SimpleNamespace(callback=callback)
-    return pace.takes(outcome, crawl, body)
+    return pace.takes(outcome, crawl, Response(url, 200, {}, body, Request(url)))
 
 
 def count(pace: SamplePace, pages: int = 50, **more: Any) -> int:
@@ -67,6 +69,27 @@ def test_the_first_pages_of_each_callback_are_taken_and_then_some() -> None:
     assert (count(pace), count(pace, callback="house")) == (1, 1)
     clock.now += 100 * REFILL
     assert count(pace) == 10
+
+
+def test_each_template_has_its_pages_and_all_beyond_the_first_have_theirs() -> None:
+    pace = SamplePace(3, 1)
+    assert [count(pace, 5, url=f"http://h{n}.example/") for n in range(20)] == [3] * 9 + [0] * 11
+    assert count(pace, 5, url="http://h1.example/a?page=2") == 0  # a page of none of them
+
+
+def test_where_none_is_taken_for_long_few_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+
+    def form_of(url: str) -> str:
+        looked.append(url)
+        return "form"
+
+    monkeypatch.setattr(sample, "form_of", form_of)
+    clock = Clock()
+    pace = SamplePace(20, 1, clock)
+    assert (count(pace, 20 + sample.PATIENCE + 80), len(looked)) == (20, 20 + sample.PATIENCE + 10)
+    clock.now += REFILL
+    assert count(pace, 40) == 20
 
 
 def test_a_worker_that_has_a_spider_alone_takes_the_part_of_all() -> None:

@@ -55,7 +55,7 @@ class Keeping:
             if outcome.reason in NO_ERRORS or not self._is_due(outcome.task, reason):
                 return outcome
         elif keep != "all":
-            sampled = keep == "sample" and self._samples.takes(outcome, crawl, response.body)
+            sampled = keep == "sample" and self._samples.takes(outcome, crawl, response)
             if not (sampled or outcome.results.models):  # which may be refused when written
                 return outcome
         while self._held.size > 0 and self._held.size + len(response.body) > MAX_HELD:

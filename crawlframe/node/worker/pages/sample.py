@@ -1,15 +1,18 @@
-"""Sample: the few good pages that a worker keeps of each callback, without secrets."""
+"""Sample: the few good pages that a worker keeps of each callback and template of URLs, without
+secrets."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.base.secret import MASK
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
-from crawlframe.pages.copy import PageCopy
+from crawlframe.pages.copy import TEMPLATES, PageCopy
 from crawlframe.pages.secrets import Secrets
+from crawlframe.render.knowledge import form_of
 from crawlframe.request.record import read_head
 from crawlframe.request.values import record_of_json, record_to_json
 from crawlframe.response.response import Response
@@ -18,29 +21,48 @@ from crawlframe.run.outcome import Outcome
 MAX_BODY = 2 << 20  # bytes of a body; larger pages are in no sample
 REFILL = 3600.0  # seconds until as many pages are taken again as at first
 MAX_CALLBACKS = 10_000  # whose pages are counted
+PATIENCE = 200  # pages of a callback that are looked at although none is taken; after that
+ONE_IN = 8  # of them is
+
+
+@dataclass(slots=True)
+class _Callback:
+    """``idle``: pages since one was taken. ``left``: by template, the pages that may be taken, and
+    since when there are so many; "" is all templates beyond the first."""
+
+    idle: int = 0
+    left: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
 class SamplePace:
-    """Which good pages of a worker are taken: the first ones of a callback, then some. ``most``:
-    pages that all ``workers`` of the node take at first. ``clock`` returns seconds."""
+    """Which good pages of a worker are taken: of a callback and template the first ones, then some.
+    ``most``: pages that all ``workers`` of the node take at first. ``clock`` returns seconds."""
 
     def __init__(
         self, most: int, workers: int = 1, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._alone, self._share = most, -(-most // workers)
         self._clock = clock
-        # (spider, callback) -> pages that may be taken, and since when there are so many
-        self._left: BoundedDict[tuple[str, str], tuple[float, float]] = BoundedDict(MAX_CALLBACKS)
+        self._callbacks: BoundedDict[tuple[str, str], _Callback] = BoundedDict(MAX_CALLBACKS)
 
-    def takes(self, outcome: Outcome, crawl: TaskCrawl, body: bytes) -> bool:
+    def takes(self, outcome: Outcome, crawl: TaskCrawl, response: Response) -> bool:
         """Whether the page of an outcome is taken. It counts as taken then."""
-        name, now = (crawl.spec.spider, outcome.callback), self._clock()
-        most = self._alone if crawl.spider.workers == 1 else self._share
-        left, since = self._left.get(name, (most, now))
-        left = min(most, left + (now - since) * most / REFILL)
-        if left < 1 or len(body) > MAX_BODY:
+        name = crawl.spec.spider, outcome.callback
+        if (known := self._callbacks.get(name)) is None:
+            known = self._callbacks[name] = _Callback()
+        known.idle += 1
+        if known.idle > PATIENCE and known.idle % ONE_IN:
             return False
-        self._left[name] = left - 1, now
+        form, now = form_of(response.url), self._clock()
+        if form not in known.left and len(known.left) >= TEMPLATES:
+            form = ""
+        most = self._alone if crawl.spider.workers == 1 else self._share
+        left, since = known.left.get(form, (most, now))
+        left = min(most, left + (now - since) * most / REFILL)
+        if left < 1 or len(response.body) > MAX_BODY:
+            return False
+        known.left[form] = left - 1, now
+        known.idle = 0
         return True
 
 
