@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -28,6 +29,7 @@ from crawlservice.ledger.recovery import uncounted
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.monitoring import lives
 from crawlservice.pages import page_trial
+from crawlservice.preview.on_node import node_preview
 
 
 class DjangoServices(Services):
@@ -72,12 +74,20 @@ class DjangoServices(Services):
         finally:
             connections.close_all()
 
-    def run_checker(self, registry: Registry, version: str, channel: FromChildLine) -> None:
+    def run_checker(
+        self, registry: Registry, version: str, channel: FromChildLine, line: socket.socket | None
+    ) -> None:
         def run_trial(order: str) -> None:
             page_trial.run(self.frontier(), self._settings, registry, version, order)
 
         with read_only():
-            run_checker(self._settings, registry, channel, run_trial)
+            if line is None:
+                run_checker(self._settings, registry, channel, run_trial)
+                return
+            preview = node_preview(self._settings, registry, line)
+            run_checker(
+                self._settings, registry, channel, run_trial, preview.problems, preview.serve
+            )
 
     def unfit(self) -> str:
         try:

@@ -53,7 +53,12 @@ class CheckRecorded(Message, tag="check"):
     trial: str = ""  # the id of its order
 
 
-ToChild = Run | SlowCallback | KeepOnly | Retire | CheckRecorded
+class ServePages(Message, tag="serve"):
+    """Master to checker of the live version: run the pages that the checker of the new one sends
+    down the line between the two."""
+
+
+ToChild = Run | SlowCallback | KeepOnly | Retire | CheckRecorded | ServePages
 
 
 # -- worker, steward -> master --------------------------------------------------------------------
@@ -148,10 +153,12 @@ class CodeLoaded(Message, tag="loaded"):
 
 
 class CheckingPage(Message, tag="checking"):
-    """Checker to master: it starts to replay this page."""
+    """Checker to master: it starts to replay this page, by its name; of a ``kept`` one, by its
+    URL."""
 
     spider: str
     page: str
+    kept: bool = False
 
 
 class Checked(Message, tag="checked"):

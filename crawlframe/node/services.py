@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
@@ -37,9 +38,12 @@ class Services(Protocol):
         """Imports the modules that workers need besides the spiders. Returns why they cannot run,
         "" if they can. Leaves no connection open."""
 
-    def run_checker(self, registry: Registry, version: str, channel: FromChildLine) -> None:
+    def run_checker(
+        self, registry: Registry, version: str, channel: FromChildLine, line: socket.socket | None
+    ) -> None:
         """Replays the recorded pages of spiders of ``registry`` that a message names, and sends
-        their problems; or runs the trial of a kept page that a message names."""
+        their problems; or runs the trial of a kept page that a message names. With a ``line`` to
+        the checker of another version, also kept pages are run, by both."""
 
     def check_installation(self, frontier: Frontier) -> None:
         """Raises FrontierError when Redis belongs to a different database than this node uses, and

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -130,8 +130,8 @@ class PageTried(Message, tag="tried"):
 
 
 _FROM_LOADER: Decoder[Loading | Loaded | NotLoadable] = Decoder(Loading | Loaded | NotLoadable)
-_TO_WORKER: Decoder[Order] = Decoder(Order)
-_FROM_WORKER: Decoder[PageTried] = Decoder(PageTried)
+TO_WORKER: Decoder[Order] = Decoder(Order)
+FROM_WORKER: Decoder[PageTried] = Decoder(PageTried)
 _NOTHING: Decoder[Any] = Decoder()
 
 ToParent = Channel[PageTried, Order]
@@ -164,7 +164,7 @@ class Side:
         while True:
             module = ""
             try:
-                for message in _received(self._channel):
+                for message in received(self._channel):
                     match message:
                         case Loading(module):
                             pass
@@ -193,7 +193,7 @@ class Side:
     def fork(self, replaced: int = 0) -> tuple[int, ToWorker, str]:
         """Returns the pid of a new worker, its channel, and how the worker with the pid
         ``replaced`` has ended; it is killed if it has not. Raises PreviewFailed."""
-        ours, theirs = pair(_FROM_WORKER, _TO_WORKER)
+        ours, theirs = pair(FROM_WORKER, TO_WORKER)
         try:
             socket.send_fds(self._orders, [ORDER.pack(replaced)], [theirs.fileno()])
             answer = self._orders.recv(ANSWER.size)
@@ -258,14 +258,14 @@ class _Loader:
                 )
                 found = marks(registry, registry.spiders)
         except CrawlframeError as error:
-            _send(self.channel, NotLoadable(str(error)))
+            send(self.channel, NotLoadable(str(error)))
             return
-        _send(self.channel, Loaded(found, registry.broken))
+        send(self.channel, Loaded(found, registry.broken))
         gc.freeze()  # its objects stay shared with the workers
         self._obey(settings, registry)
 
     def _tell(self, module: str) -> None:
-        _send(self.channel, Loading(module))
+        send(self.channel, Loading(module))
 
     def _obey(self, settings: Settings, registry: Registry) -> None:
         """Forks workers until there is nobody to give orders."""
@@ -280,19 +280,20 @@ class _Loader:
             if pid == 0:
                 self.orders.close()
                 self.channel.close()
-                line: ToParent = Channel(socket.socket(fileno=files[0]), _TO_WORKER)
-                worker = _Worker(settings, registry, self.side.around, line)
-                become_child("preview", loader, worker.run)
+                line: ToParent = Channel(socket.socket(fileno=files[0]), TO_WORKER)
+                worker = PageWorker(settings, registry, self.side.around)
+                become_child("preview", loader, partial(worker.serve, line))
             os.close(files[0])
             self.orders.send(ANSWER.pack(pid, code))
 
 
 @dataclass
-class _Worker:
+class PageWorker:
+    """Tries pages, in a process that has loaded the code."""
+
     settings: Settings
     registry: Registry
     around: Surroundings
-    channel: ToParent
     # By spider, and task or folder; the oldest ones are dropped.
     pages: dict[tuple[str, int | str], KeptTrial | RecordingReplay] = field(default_factory=dict)
 
@@ -300,13 +301,13 @@ class _Worker:
     def loop(self) -> asyncio.AbstractEventLoop:
         return asyncio.new_event_loop()
 
-    def run(self) -> None:
+    def serve(self, channel: ToParent) -> None:
         """Tries pages until there is nobody to ask for it."""
         with self.around.guard(), suppress(ChannelClosed):
-            for order in _received(self.channel):
-                _send(self.channel, self._tried(order))
+            for order in received(channel):
+                send(channel, self.tried(order))
 
-    def _tried(self, order: Order) -> PageTried:
+    def tried(self, order: Order) -> PageTried:
         try:
             match order, self._pages_of(order):
                 case TryPage(), KeptTrial() as trial:
@@ -375,14 +376,14 @@ def _reaped(pid: int) -> int:
         return -signal.SIGKILL
 
 
-def _received(channel: Channel[Any, Any]) -> Iterator[Any]:
+def received(channel: Channel[Any, Any]) -> Iterator[Any]:
     """The messages as they arrive. Raises ChannelClosed."""
     while True:
         select.select([channel], [], [])
         yield from channel.receive()
 
 
-def _send(channel: Channel[Any, Any], message: Message) -> None:
+def send(channel: Channel[Any, Any], message: Message) -> None:
     """Raises ChannelClosed."""
     channel.send(message)
     while channel.pending:

@@ -11,7 +11,14 @@ from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
 from crawlframe.node.master import offspring
-from crawlframe.node.messages import Checked, CheckingPage, CheckRecorded, FromChild, FromChildLine
+from crawlframe.node.messages import (
+    Checked,
+    CheckingPage,
+    CheckRecorded,
+    FromChild,
+    FromChildLine,
+    ServePages,
+)
 from crawlframe.node.worker.verdict.failures import authors_trace
 from crawlframe.recorded.difference import differences
 from crawlframe.recorded.folder import HEAD, START, Recording, recordings_of
@@ -21,23 +28,35 @@ from crawlframe.recorded.replay import NotReplayed, RecordingReplay
 PAGES = 3  # pages of a spider that are named
 LINES = 3  # differences of a page that are named
 
+Begins = Callable[[str, str], None]  # called with spider and page before it is run
+
 
 def run_checker(
     settings: Settings,
     registry: Registry,
     channel: FromChildLine,
     run_trial: Callable[[str], None],
+    preview: Callable[[list[str], Begins], dict[str, str]] = lambda spiders, begins: {},
+    serve: Callable[[], None] = lambda: None,
 ) -> None:
     """Replays spiders at the master's request, sends the result, and returns. ``run_trial`` carries
-    out the order of a trial."""
+    out the order of a trial; ``preview`` returns the problems of spiders on kept pages, and
+    ``serve`` does the part of the live version in that."""
     for message in _received(channel):
         if isinstance(message, CheckRecorded) and message.trial:
             run_trial(message.trial)
             _end_started()
+        elif isinstance(message, ServePages):
+            serve()
         elif isinstance(message, CheckRecorded):
+            recorded = [one for one in message.spiders if registry.info(one).settings.check]
             problems = check(
-                *(settings, registry, message.spiders),
+                *(settings, registry, recorded),
                 lambda spider, page: _send(channel, CheckingPage(spider, page)),
+            )
+            problems |= preview(
+                [one for one in message.spiders if one not in problems],
+                lambda spider, url: _send(channel, CheckingPage(spider, url, kept=True)),
             )
             _end_started()
             _send(channel, Checked(problems))
@@ -47,7 +66,7 @@ def check(
     settings: Settings,
     registry: Registry,
     spiders: Iterable[str],
-    begins: Callable[[str, str], None] = lambda spider, page: None,
+    begins: Begins = lambda spider, page: None,
 ) -> dict[str, str]:
     """Returns the problems of these spiders, by name: pages whose results differ from the recorded
     ones, with the difference. ``begins`` is called with each page before it is replayed."""
@@ -61,9 +80,7 @@ def check(
     return {spider: problem for spider, problem in found.items() if problem}
 
 
-def _problem(
-    settings: Settings, registry: Registry, spider: str, begins: Callable[[str, str], None]
-) -> str:
+def _problem(settings: Settings, registry: Registry, spider: str, begins: Begins) -> str:
     directory = recordings_of(settings) / spider
     if not (directory / HEAD).exists():
         return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -42,7 +43,7 @@ class Checking(NoForks):
         self.checkers: list[NoChecker] = []
         self.asked: list[list[str]] = []
 
-    def start_checker(self, template: Template) -> Child:
+    def start_checker(self, template: Template, *lines: socket.socket) -> Child:
         if self.refuses:
             raise OSError("no memory")
         ours, theirs = child_line()
@@ -233,3 +234,33 @@ def test_a_version_that_cannot_be_checked_is_loaded_again(live: CheckedNode) -> 
     live.says(with_checks("2", shop="b", news="a"))
     live.checks(Checked({}))
     assert live.live == "2"
+
+
+@pytest.fixture
+def previewing(live: CheckedNode) -> CheckedNode:
+    """A node that runs kept pages by both versions."""
+    live.code_reload._check._previews = True
+    return live
+
+
+def test_kept_pages_are_run_by_the_live_version_too(previewing: CheckedNode) -> None:
+    before = len(previewing.pool.checkers)
+    previewing.loads("2", shop="b", news="a")
+    beside, checker = previewing.pool.checkers[before:]
+    assert asked(previewing) == ["shop"]
+    previewing.checks(CheckingPage("shop", "https://shop.example/", kept=True), checker=checker)
+    previewing.code_reload.on_exit(beside, 1, previewing.now)
+    assert previewing.state == "checking"  # the new one goes on without it
+    previewing.code_reload.on_exit(checker, -signal.SIGSEGV, previewing.now)
+    problem = previewing.code_reload.state.problem
+    assert problem.startswith("spider shop: kept page https://shop.example/ ended the process")
+    assert not beside.killed  # its pid may be that of another process now
+
+
+def test_both_processes_end_with_the_check(previewing: CheckedNode) -> None:
+    previewing.loads("2", shop="b", news="a")
+    previewing.checks(Checked({}))
+    assert (previewing.live, [one.killed for one in previewing.pool.checkers[-2:]]) == (
+        "2",
+        [True, True],
+    )

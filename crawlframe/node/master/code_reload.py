@@ -57,7 +57,8 @@ class CodeReload:
         more = min(max(TEMPLATE_SILENCE[0], settings.load_timeout), TEMPLATE_SILENCE[1])
         self._silence = settings.load_timeout + more  # seconds
         self._trial: Template | None = None
-        self._check = RecordedCheck(pool, settings.check_timeout, self._on_checked)
+        previews = settings.preview != "off"
+        self._check = RecordedCheck(pool, settings.check_timeout, self._on_checked, previews)
         self._deadly: dict[str, str] = {}  # modules that killed the process that imported them
         self._wanted: float | None = None  # when the change to be reloaded was written
         self._not_before = 0.0
@@ -86,7 +87,9 @@ class CodeReload:
         if trial is None or not trial.ahead or trial.loaded is None:
             return None
         loaded = trial.loaded
-        doubtful = loaded.unfit or loaded.checks or not loaded.broken.keys() <= self._known
+        before = self.accepted.checks if self.accepted is not None else {}
+        checked = loaded.checks.items() - before.items()
+        doubtful = loaded.unfit or checked or not loaded.broken.keys() <= self._known
         return None if doubtful or loaded == self.accepted else trial
 
     @property
@@ -251,7 +254,7 @@ class CodeReload:
 
     def _check_or_accept(self, trial: Template, loaded: CodeLoaded) -> None:
         before, cold = self.accepted, self._cold
-        if not cold and self._check.begin(trial, before, waits=True):
+        if not cold and self._check.begin(trial, before, waits=True, beside=self.live):
             self._trial = trial
             return
         self._accept(trial, loaded)
@@ -311,7 +314,7 @@ class CodeReload:
     def on_exit(self, child: Child, code: int | None, now: float) -> None:
         """Handles the end of a template or checker."""
         if self._check.is_of(child):
-            self._check.on_exit(code)
+            self._check.on_exit(child, code)
         elif self.live is not None and self.live.child is child:
             log.warning("the template of version %s died; it is loaded again", self.live.version)
             self.live = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import socket
 from collections.abc import Callable
 
 from crawlframe.frontier import Frontier
@@ -13,7 +14,14 @@ from crawlframe.node.child_process import Child
 from crawlframe.node.master.offspring import kill_with_all
 from crawlframe.node.master.template import Template
 from crawlframe.node.master.worker_pool import WorkerPool
-from crawlframe.node.messages import Checked, CheckingPage, CheckRecorded, CodeLoaded, FromChecker
+from crawlframe.node.messages import (
+    Checked,
+    CheckingPage,
+    CheckRecorded,
+    CodeLoaded,
+    FromChecker,
+    ServePages,
+)
 from crawlframe.node.signals import describe_exit
 
 log = logging.getLogger(__name__)
@@ -32,7 +40,11 @@ class RecordedCheck:
         pool: WorkerPool,
         limit: float,
         done: Callable[[Template | None, dict[str, str]], None],
+        previews: bool = False,
     ) -> None:
+        """``previews``: kept pages are run by the new and by the live version, too."""
+        self._previews = previews
+        self._beside: Child | None = None  # the process of the live version
         self._pool = pool
         self._limit = limit
         self._done = done
@@ -43,9 +55,17 @@ class RecordedCheck:
         self._until: float | None = None
         self._place = ("", "")  # spider and page that is replayed now
 
-    def begin(self, template: Template, live: CodeLoaded | None, *, waits: bool) -> bool:
-        """Replays the pages of the spiders whose code differs from ``live``. Returns whether the
-        template waits for the result, if it may wait (``waits``)."""
+    def begin(
+        self,
+        template: Template,
+        live: CodeLoaded | None,
+        *,
+        waits: bool,
+        beside: Template | None = None,
+    ) -> bool:
+        """Replays the pages of the spiders whose code differs from ``live``, the code of the
+        template ``beside``. Returns whether the template waits for the result, if it may wait
+        (``waits``)."""
         self.end()
         before = live.checks if live is not None else {}
         now = template.loaded.checks if template.loaded is not None else {}
@@ -55,13 +75,34 @@ class RecordedCheck:
             return False
         self._waiting = template if waits else None
         try:
-            self._child = self._pool.start_checker(template)
+            lines = self._line_to(beside)
+            try:
+                self._child = self._pool.start_checker(template, *lines)
+            finally:
+                for line in lines:
+                    line.close()
             self._pool.send(self._child, CheckRecorded(self._spiders))
         except OSError as error:
             log.error("the template %d forks no checker: %s", template.child.pid, error)
             self.end()
             template.kill()  # it is loaded again
         return waits
+
+    def _line_to(self, beside: Template | None) -> list[socket.socket]:
+        """Our end of a line to a process of the live version, if kept pages are run."""
+        if not self._previews or beside is None:
+            return []
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._beside = self._pool.start_checker(beside, theirs)
+            self._pool.send(self._beside, ServePages())
+        except OSError as error:
+            log.warning("kept pages are not run, the live version forks no process: %s", error)
+            ours.close()
+            return []
+        finally:
+            theirs.close()
+        return [ours]
 
     def holds(self, template: Template) -> bool:
         """Whether a template waits for its result."""
@@ -80,33 +121,37 @@ class RecordedCheck:
             )
 
     def is_of(self, child: Child) -> bool:
-        return self._child is child
+        return child in (self._child, self._beside)
 
     def on_message(self, message: FromChecker) -> None:
         match message:
-            case CheckingPage(spider, page):
-                self._place = spider, page
+            case CheckingPage(spider, page, kept):
+                self._place = spider, f"{'kept' if kept else 'recorded'} page {page}"
             case Checked(problems):
                 self._take(problems)
 
-    def on_exit(self, code: int | None) -> None:
-        """The process has ended before it had a result."""
+    def on_exit(self, child: Child, code: int | None) -> None:
+        """The process has ended before it had a result. That of the live version may: then no more
+        kept pages are run."""
+        if child is self._beside:
+            self._beside = None
+            return
         how = "" if code is None else f" ({describe_exit(code)})"
         self._child = None
         self._fail(f"ended the process that replays it{how}")
 
     def end(self) -> None:
         """Ends the check without a result."""
-        child, self._child, self._waiting = self._child, None, None
-        if child is not None:
+        children = [one for one in (self._child, self._beside) if one is not None]
+        self._child = self._beside = self._waiting = None
+        for child in children:
             with contextlib.suppress(ProcessLookupError):
                 kill_with_all(child)
 
     def _fail(self, what: str) -> None:
         spider, page = self._place
         spider = spider or self._spiders[0]
-        where = f"recorded page {page}" if page else "its recorded pages:"
-        self._take({spider: f"spider {spider}: {where} {what}"})
+        self._take({spider: f"spider {spider}: {page or 'its pages:'} {what}"})
 
     def _take(self, problems: dict[str, str]) -> None:
         """A page that fails in the live version as well is no reason to refuse the new version."""

@@ -119,9 +119,10 @@ class Template:
         worker.origin = self.loaded
         return worker
 
-    def fork_checker(self) -> Child:
-        """A process that replays recorded pages with this version. Raises OSError as ``fork``."""
-        checker = Child(CHECKER, *self._order(NO_MARK, 0))
+    def fork_checker(self, *lines: socket.socket) -> Child:
+        """A process that replays recorded pages with this version, and gets one end of a line to
+        the checker of another version, if there is one. Raises OSError as ``fork``."""
+        checker = Child(CHECKER, *self._order(NO_MARK, 0, *(one.fileno() for one in lines)))
         checker.ready = True
         return checker
 
@@ -353,8 +354,9 @@ class _TemplateProcess:
         return registry, unfit
 
     def _check_marks(self, registry: Registry) -> dict[str, str]:
-        """Marks that show whether the code of a spider with recorded pages has changed."""
-        return marks(registry, (one.name for one in registry.infos if one.settings.check))
+        """Marks that show whether the code of a spider that is checked has changed."""
+        every = self._settings.preview != "off"
+        return marks(registry, (one.name for one in registry.infos if every or one.settings.check))
 
     def _send(self, message: FromTemplate) -> None:
         self._channel.send(message)
@@ -399,10 +401,11 @@ class _TemplateProcess:
         self._orders = socket.socket(fileno=orders)
         offspring.keep(partial(self.renew, registry))
 
-    def _check(self, registry: Registry, end: int) -> None:
+    def _check(self, registry: Registry, end: int, *lines: int) -> None:
         with contextlib.suppress(OSError):  # where memory is short, it goes before the workers do
             Path("/proc/self/oom_score_adj").write_text("1000")
-        self._services.run_checker(registry, self._version, self._begin(end))
+        line = socket.socket(fileno=lines[0]) if lines else None
+        self._services.run_checker(registry, self._version, self._begin(end), line)
 
     def _begin(self, end: int) -> FromChildLine:
         """First step of each process that was forked from here. Returns its channel."""

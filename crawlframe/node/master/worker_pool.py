@@ -7,6 +7,7 @@ import logging
 import os
 import selectors
 import signal
+import socket
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -131,9 +132,10 @@ class WorkerPool:
         self.add(successor.child)
         return successor
 
-    def start_checker(self, template: Template) -> Child:
-        """Has a template fork the process that replays recorded pages. Raises OSError."""
-        checker = template.fork_checker()
+    def start_checker(self, template: Template, *lines: socket.socket) -> Child:
+        """Has a template fork the process that replays recorded pages, as ``fork_checker``. Raises
+        OSError."""
+        checker = template.fork_checker(*lines)
         self.add(checker)
         return checker
 

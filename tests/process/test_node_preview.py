@@ -1,0 +1,89 @@
+"""A version that loses data on kept pages does not go live by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from crawlservice.models import KeptPage
+from tests.process.conftest import OddWeb
+from tests.process.reload_project import NodeStarter, Project, shop
+
+pytestmark = pytest.mark.process
+
+KEPT = """\
+import os
+from crawlframe import Request, Spider
+from shops.words import code
+
+
+class Kept(Spider):
+    name = "kept"
+    settings = {{"concurrency": 32, "delay": 0, "robots": False, "keep": "all"}}
+
+    def start(self, url: str):
+        yield Request(url)
+
+    def parse(self, response):
+        {line}
+        yield {{"url": response.url, "code": code()}}
+"""
+WORDS = "def code():\n    return 'right'\n"
+
+
+@pytest.fixture
+def database(new_database: Callable[[str], str]) -> str:
+    return new_database("sqlite")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    project = Project.make(tmp_path / "project")
+    project.write("shops/kept.py", KEPT.format(line="pass"))
+    project.write("shops/words.py", WORDS)
+    project.commit()
+    return project
+
+
+def test_a_version_that_loses_data_is_refused(
+    odd_env: dict[str, str], starter: NodeStarter, project: Project, web: OddWeb
+) -> None:
+    env = project.env(odd_env, CRAWLFRAME_PREVIEW="refuse", CRAWLFRAME_CHECK_TIMEOUT="4")
+    node = starter.node(env)
+    node.ready()
+    assert node.crawl(f"{web.url}one", "kept") == "right"
+    assert KeptPage.objects.count() == 1
+    hits = sum(web.hits.values())
+
+    # An import makes less of the page.
+    project.write("shops/words.py", WORDS.replace("'right'", "None"))
+    problem = node.refused("kept.code: lost 1 of 1").problem
+    assert f"code: right -> nothing on {web.url}one" in problem.replace("null", "nothing")
+
+    # Its callback raises, kills its process, or hangs.
+    for line, told in (
+        ("raise ValueError(1)", "kept.errors: new on 1 of 1 pages"),
+        ("os.kill(os.getpid(), 9)", f"spider kept: kept page {web.url}one ended the process"),
+        ("import time; time.sleep(99)", f"kept page {web.url}one took longer than 4 s"),
+    ):
+        project.write("shops/words.py", WORDS)
+        project.write("shops/kept.py", KEPT.format(line=line))
+        node.refused(told)
+    assert sum(web.hits.values()) == hits  # nothing was fetched
+    assert node.crawl(f"{web.url}two", "kept") == "right"
+
+    # Another spider, and another value, which is no loss.
+    project.write("shops/shop.py", shop("second"))
+    project.write("shops/kept.py", KEPT.format(line="pass"))
+    node.renewed(1)
+    project.write("shops/words.py", WORDS.replace("right", "left"))
+    node.renewed(2)
+    assert node.crawl(f"{web.url}three", "kept") == "left"
+
+    # The author says that it is meant so.
+    project.write("shops/preview.toml", 'ignore = ["kept.code"]')
+    project.write("shops/words.py", WORDS.replace("'right'", "None"))
+    node.renewed(3)
+    assert node.look.frontier.audit() == []
