@@ -75,6 +75,11 @@ class Crawl:
         Settings.from_env(workers=self.workers, concurrency=self.concurrency)
         if self.output is not None:
             check_target(self.output, self.format)
+        with LocalNode() as node:
+            last = self._crawl(self._submit(), node)
+        self._sum_up(last)
+
+    def _submit(self) -> Task:
         registry = load_spiders(settings.CRAWLFRAME)
         named = NamedSpiders(registry).get(self.spider)
         info = named.info
@@ -107,7 +112,7 @@ class Crawl:
                 labels=self.labels,
             )
             record("submit", task=task, command=True, **detail(task))
-        self._sum_up(self._crawl(task))
+        return task
 
     def _check_nodes(self, info: SpiderInfo, *, is_recipe: bool = False) -> None:
         """Refuses nodes that would run the task wrongly: any node may take its requests."""
@@ -132,22 +137,17 @@ class Crawl:
         for task in frontier().open_tasks():
             self._print(f"note: task {task} is unfinished and runs at the same time")
 
-    def _crawl(self, task: Task) -> Progress:
+    def _crawl(self, task: Task, node: LocalNode) -> Progress:
         env = {**self.environment, **({"CRAWLFRAME_CACHE": self.cache} if self.cache else {})}
         workers, concurrency, prompts = self.workers, self.concurrency, None
         if self._prompts:
             prompts = PromptServer()
             env |= prompts.environment
             workers, concurrency = workers or 1, concurrency or 1
-        node = LocalNode(
-            f"crawl-{task.pk}",
-            f"{settings.CRAWLFRAME.node}.crawl{os.getpid()}",
-            workers=workers,
-            concurrency=concurrency,
-            env=env,
-        )
+        name = f"{settings.CRAWLFRAME.node}.crawl{os.getpid()}"
+        run = node.run(f"crawl-{task.pk}", name, workers=workers, concurrency=concurrency, env=env)
         try:
-            with prompts or nullcontext(), node:
+            with prompts or nullcontext(), run:
                 self._print(f"task {task.pk}: {task.spider}, log {node.log}")
                 last = watch(
                     *(task.pk, self.console, lambda progress: self._check(node, progress)),

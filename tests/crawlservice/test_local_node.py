@@ -6,41 +6,54 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from django.test import override_settings
 
+from crawlservice.cli import utility
 from crawlservice.cli.local_node import LAST_LINES, LocalNode, last_lines
 
 pytestmark = pytest.mark.process
 
-# Replaces manage.py: prints how it was started, then behaves as the test wants.
-HEAD = """
-import json, os, signal, sys, time
-print(json.dumps([sys.argv[1:], os.environ.get("EXTRA"), os.getpgid(0) == os.getpid()]), flush=True)
-"""
-GRACEFUL = """
-def leave(*_):
-    print("draining", flush=True)
-    raise SystemExit(0)
-signal.signal(signal.SIGTERM, leave)
-print("ready", flush=True)
-time.sleep(60)
-"""
+
+class Command:
+    """In place of the command: says how it was started, then behaves as the test wants."""
+
+    def __init__(self, words: list[str], behave: Callable[[], None]) -> None:
+        own_group = os.getpgid(0) == os.getpid()
+        print(json.dumps([words[1:], os.environ.get("EXTRA"), own_group]), flush=True)
+        self.execute = behave
+
+
+def graceful() -> None:
+    def leave(*_: object) -> None:
+        print("draining", flush=True)
+        raise SystemExit(0)
+
+    signal.signal(signal.SIGTERM, leave)
+    print("ready", flush=True)
+    time.sleep(60)
+
+
+def full_port() -> None:
+    for number in range(50):
+        print("line", number)
+    sys.exit("port in use")
 
 
 @pytest.fixture
-def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., LocalNode]:
-    def make(body: str, **options: object) -> LocalNode:
-        script = tmp_path / "manage.py"
-        script.write_text(HEAD + body)
-        monkeypatch.setattr(sys, "argv", [str(script), "crawl"])
-        with override_settings(VAR_DIR=tmp_path / "var"):
-            return LocalNode("crawl-7", "n.crawl", **options)  # type: ignore[arg-type]
+def node(tmp_path: Path) -> Iterator[LocalNode]:
+    with override_settings(VAR_DIR=tmp_path / "var"), graceful_node() as node:
+        yield node
 
-    return make
+
+def graceful_node(behave: Callable[[], None] = graceful) -> LocalNode:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(utility, "Utility", lambda words: Command(words, behave))
+        return LocalNode()
 
 
 def wait_for(node: LocalNode, text: str) -> None:
@@ -48,10 +61,8 @@ def wait_for(node: LocalNode, text: str) -> None:
         assert node.exit_code() is None, node.log.read_text()
 
 
-def test_it_is_started_as_this_process_was_and_leaves_when_asked(
-    start: Callable[..., LocalNode],
-) -> None:
-    with start(GRACEFUL, workers=3, concurrency=9, env={"EXTRA": "x"}) as node:
+def test_it_is_a_node_of_its_own_session_and_leaves_when_asked(node: LocalNode) -> None:
+    with node.run("crawl-7", "n.crawl", workers=3, concurrency=9, env={"EXTRA": "x"}):
         wait_for(node, "ready")
         assert node.exit_code() is None
     assert node.exit_code() == 0
@@ -65,11 +76,9 @@ def test_it_is_started_as_this_process_was_and_leaves_when_asked(
     node.stop()
 
 
-def test_a_failing_block_stops_it_too(start: Callable[..., LocalNode]) -> None:
-    node = start(GRACEFUL)
-
+def test_a_failing_block_stops_it_too(node: LocalNode) -> None:
     def fail() -> None:
-        with node:
+        with node.run("crawl-7", "n.crawl"):
             wait_for(node, "ready")
             raise KeyError
 
@@ -78,11 +87,32 @@ def test_a_failing_block_stops_it_too(start: Callable[..., LocalNode]) -> None:
     assert node.exit_code() == 0
 
 
-def test_an_early_end_is_reported_with_the_end_of_the_log(start: Callable[..., LocalNode]) -> None:
-    body = 'for n in range(50): print("line", n)\nsys.exit("port in use")\n'
-    with start(body) as node:
-        assert node.process is not None
-        node.process.wait(30)
+def test_without_a_run_it_ends_with_the_context(tmp_path: Path) -> None:
+    with graceful_node() as node:
+        pass
+    assert node.exit_code() is not None
+    assert not [*tmp_path.iterdir()]
+
+
+def test_it_ends_with_a_command_that_is_killed() -> None:
+    read, write = os.pipe()
+    if (command := os.fork()) == 0:
+        node = graceful_node()
+        os.write(write, str(node.process.pid).encode())
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(command, 0)
+    os.close(write)
+    with os.fdopen(read, "rb") as line:
+        assert int(line.read())  # up to its end, when the node has closed it too
+
+
+def test_an_early_end_is_reported_with_the_end_of_the_log(tmp_path: Path) -> None:
+    with (
+        override_settings(VAR_DIR=tmp_path),
+        graceful_node(full_port) as node,
+        node.run("crawl-7", "n"),
+    ):
+        node.process.join(30)
         words = str(node.ended_early("task 7 is running"))
     assert "ended with code 1 while task 7 is running" in words
     assert str(node.log) in words
@@ -91,12 +121,11 @@ def test_an_early_end_is_reported_with_the_end_of_the_log(start: Callable[..., L
     assert "line 30" not in words
 
 
-def test_a_killed_node_is_reported_as_killed(start: Callable[..., LocalNode]) -> None:
-    with start(GRACEFUL) as node:
+def test_a_killed_node_is_reported_as_killed(node: LocalNode) -> None:
+    with node.run("crawl-7", "n.crawl"):
         wait_for(node, "ready")
-        assert node.process is not None
-        os.kill(node.process.pid, signal.SIGKILL)
-        node.process.wait(30)
+        node.process.kill()
+        node.process.join(30)
         assert "was killed by signal 9" in str(node.ended_early("something"))
 
 

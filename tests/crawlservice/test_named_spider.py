@@ -20,6 +20,7 @@ from crawlframe.errors import UnknownSpider
 from crawlframe.recipes.reading import from_data
 from crawlservice.cli import named_spider
 from crawlservice.cli.crawl import Crawl
+from crawlservice.cli.local_node import LocalNode
 from crawlservice.cli.named_spider import NamedSpiders
 from crawlservice.models import Recipe, Task
 from crawlservice.recipes import versions
@@ -145,7 +146,7 @@ def test_crawl_takes_a_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     class Stop(Exception):
         pass
 
-    def stop(crawl: Crawl, task: Task) -> None:
+    def stop(crawl: Crawl, task: Task, node: LocalNode) -> None:
         raise Stop
 
     said: list[str] = []

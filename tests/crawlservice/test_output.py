@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from io import BytesIO, StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -143,13 +144,12 @@ def test_a_crawl_whose_reader_has_gone_puts_its_task_aside(
     def gone(*_: Any) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr("crawlservice.cli.crawl.LocalNode", lambda *_, **__: NoNode(tmp_path))
     monkeypatch.setattr("crawlservice.cli.crawl.watch", gone)
     monkeypatch.setattr(Crawl, "_put_aside", lambda self, task: put_aside.append(task.pk))
     crawl = Crawl("shop", {}, Console(file=StringIO()))
     task: Any = SimpleNamespace(pk=7, spider="shop")
     with pytest.raises(BrokenPipeError):
-        crawl._crawl(task)
+        crawl._crawl(task, NoNode(tmp_path))  # type: ignore[arg-type]
     assert put_aside == [7]
 
 
@@ -157,7 +157,5 @@ class NoNode:
     def __init__(self, log: Path) -> None:
         self.log = log
 
-    def __enter__(self) -> NoNode:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
+    def run(self, *_: object, **options: object) -> AbstractContextManager[None]:
+        return nullcontext()
