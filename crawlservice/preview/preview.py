@@ -111,8 +111,8 @@ class PreviewOrder:
         kept = {*spiders_with_pages(), *(path.parent.name for path in recorded.glob(f"*/{HEAD}"))}
         if not kept:
             raise NothingToPreview(
-                'no good page of any spider is kept or recorded; keep = "all" keeps pages (see '
-                f"docs/howto/kept-pages.md), {command('spider record NAME')} records some"
+                "no good page of any spider is kept or recorded; nodes keep a sample of each crawl "
+                f"(docs/howto/kept-pages.md), and {command('spider record NAME')} records pages"
             )
         for pattern in self.spiders:
             if not any(fnmatchcase(name, pattern) for name in kept):

@@ -126,7 +126,7 @@ def sentences(preview: Preview, rows: int) -> Iterator[str]:
         if one.problem:
             yield f"{one.spider}: {one.problem}"
         for why, number in one.left_out.items():
-            yield f"{one.spider}: {number:,} pages were not compared: {why}"
+            yield f"{one.spider}: {_some(number, 'page')} not compared: {why}"
         if one.unsteady:
             names = ", ".join(sorted(map(name_of, one.unsteady)))
             yield f"{one.spider}: {names} differ from run to run of the same code: not compared"
@@ -142,15 +142,15 @@ def sentences(preview: Preview, rows: int) -> Iterator[str]:
 
 
 def _summary(preview: Preview, rows: int) -> str:
-    found = f"{len(preview.spiders):,} spiders on {preview.pages:,} pages"
+    spiders, pages = _some(len(preview.spiders), "spider"), _some(preview.pages, "page")
+    found = f"{spiders} on {pages}"
     if preview.same:
-        found += f" ({preview.same:,} others have the same code)"
+        found += f" ({preview.same:,} with the same code left out)"
     sums = [sum(sum(one.seconds[side]) for one in preview.spiders) for side in (0, 1)]
     times = sum(len(one.seconds[0]) for one in preview.spiders) or 1
     speed = f"{_ms(sums[0] / times)} -> {_ms(sums[1] / times)} a page"
-    problems = len(preview.regressions)
-    verdict = f"{problems:,} errors by the rules" if problems else "no error by the rules"
-    return f"{found}, {speed}: {rows:,} differences, {verdict}"
+    errors = _some(len(preview.regressions), "error")
+    return f"{found}, {speed}: {_some(rows, 'difference')}, {errors} by the rules"
 
 
 def _examples(rows: Iterable[Row]) -> list[tuple[Row, Example]]:
@@ -209,6 +209,10 @@ def _line(cells: Iterable[str]) -> str:
 def _named(names: list[str]) -> str:
     more = f" and {len(names) - NAMES:,} more" if len(names) > NAMES else ""
     return f"{', '.join(names[:NAMES])}{more}"
+
+
+def _some(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _ms(seconds: float) -> str:

@@ -325,7 +325,7 @@ def test_the_command(project: Project) -> None:
     assert found["spiders"][0]["parts"]["items.price"]["lost"] == PAGES
     out = StringIO()
     call_command("preview", "main", "--against", "HEAD", "--all", stdout=out)
-    assert "0 differences, no error by the rules" in out.getvalue()
+    assert "0 differences, 0 errors by the rules" in out.getvalue()
 
 
 def test_values_of_pages_are_no_markup(project: Project) -> None:
