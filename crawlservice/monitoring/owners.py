@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
@@ -9,18 +11,19 @@ from crawlservice.accounts.roles import User
 from crawlservice.monitoring.ttl_cache import ttl_cache
 from crawlservice.tasks.submit import published_spiders
 
+_last: dict[str, tuple[str, ...]] = {}
 MINE = "mine"  # in place of an owner: the user that asks
 
 
 @ttl_cache(5)
 def owners() -> dict[str, tuple[str, ...]]:
-    """The owners of each spider that has some, also of one that no node has any more; none of any
-    while Redis does not answer."""
-    try:
+    """The owners of each spider that has some, also of one that no node has any more; those known
+    last while Redis does not answer."""
+    with suppress(RedisError, CrawlframeError):
         known = published_spiders()
-    except (RedisError, CrawlframeError):
-        return {}
-    return {name: info.owners for name, info in known.items() if info.owners}
+        _last.clear()
+        _last.update({name: info.owners for name, info in known.items() if info.owners})
+    return dict(_last)
 
 
 def all_owners() -> list[str]:

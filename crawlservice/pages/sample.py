@@ -12,7 +12,7 @@ from typing import NamedTuple
 from crawlframe.pages.copy import TEMPLATES
 from crawlframe.render.knowledge import form_of
 
-ROW = 2_048  # bytes that a page takes besides its body: its headers, and its place in indexes
+ROW = 3_072  # bytes that a page takes besides its body: its headers, and its place in indexes
 
 
 class SamplePage(NamedTuple):

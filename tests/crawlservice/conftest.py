@@ -83,6 +83,7 @@ def forgetful() -> None:
     ):
         cached.clear()
     failures._rows.clear()
+    owners._last.clear()
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from crawlframe.spider.spider import SpiderInfo
 from crawlservice.alerts.announcements import announce
 from crawlservice.connections import clock
 from crawlservice.models import Alert, AlertMessage, AlertNotice, Task
-from crawlservice.monitoring.owners import spiders_of
+from crawlservice.monitoring.owners import all_owners, owners, owners_of, spiders_of
+from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.receiver import Receiver
 from tests.crawlservice.test_alert_messages import add_rule, add_target, find
@@ -51,6 +52,13 @@ def test_an_owner_is_a_user_or_a_group(as_role: Callable[[str], Client]) -> None
     assert spiders_of("nobody", user) == []
     User.objects.update(username="other", email="chat")
     assert spiders_of("mine", User.objects.get()) == ["news", "shop"]
+
+
+def test_owners_are_remembered_while_redis_does_not_answer() -> None:
+    assert all_owners() == ["chat", "data-team", "viewer"]
+    owners.clear()
+    with redis_at("redis://127.0.0.1:1/0"):
+        assert owners_of("news") == "data-team"
 
 
 def test_lists_show_owners_and_are_filtered_by_them(as_role: Callable[[str], Client]) -> None:
