@@ -241,14 +241,22 @@ def _items(
     was: Iterable[Any], now: Iterable[Any], ignores: Ignores, unchanged: Counter[str]
 ) -> Iterator[Change]:
     before, after = ([_without(_fields_of(one), ignores) for one in some] for some in (was, now))
+    both = []
     for old, new in matched(before, after):
         if new is None and old is not None:
             yield Change(ITEMS, LOST, _item(before[old]))
         elif old is None and new is not None:
             yield Change(ITEMS, GAINED, NOTHING, _item(after[new]))
         elif old is not None and new is not None:
+            both.append((old, new))
             unchanged[ITEMS] += 1
             yield from _values(before[old], after[new], unchanged)
+    both.sort()
+    for (old, new), place in zip(both, sorted(new for _, new in both), strict=True):
+        if new != place:  # the first in another order
+            unchanged[ITEMS] -= 1
+            yield Change(ITEMS, CHANGED, _item(before[old]), _item(after[place]))
+            return
 
 
 def _without(fields: dict[str, Any], ignores: Ignores) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def compared(*pages: tuple[dict[str, Any], dict[str, Any]]) -> SpiderComparison:
         (done({"a": None, "b": 2}), done({"a": 0, "b": 2}), [("items.a", "gained")]),
         (done({"a": None}), done({"a": ""}), [("items.a", "changed")]),
         (done({"b": 1, "a": None}), done({"b": 1}), []),
-        (done({"a": 1}, {"a": 2}), done({"a": 2}, {"a": 1}), []),
+        (done({"a": 1}, {"a": 2}), done({"a": 2}, {"a": 1}), [("items", "changed")]),
         (done({"a": 1}, {"a": 2}), done({"a": 2}), [("items", "lost")]),
         (done({"a": 1}), done({"a": 0}, {"a": 1}), [("items", "gained")]),
         (done("x"), done("y"), [("items.", "changed")]),
