@@ -161,31 +161,54 @@ class Child:
             self._marks.give_back(self._place)
 
 
+class Succession(BaseException):
+    """Raised in a fork of a child, which goes on as another child of ``parent``. It takes the place
+    of a call: each template is forked from the one before, and their stacks would add up."""
+
+    def __init__(self, role: str, parent: int, main: Callable[[], None]) -> None:
+        super().__init__(role)
+        self.child = role, parent, main
+
+
 def become_child(role: str, parent: int, main: Callable[[], None]) -> NoReturn:
-    """Runs in a freshly forked process: calls ``main`` as a child of ``parent``, then exits."""
-    status = 1
-    try:
-        # The terminal's Ctrl-C and a supervisor's SIGTERM reach the whole group; the master
-        # decides.
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.set_wakeup_fd(-1)
-        _die_with(parent)
-        _reseed()
-        main()
-        status = 0
-    except CrawlframeError as error:
-        log.error("%s %d failed: %s", role, os.getpid(), error)
-    except BaseException:
-        log.exception("%s %d failed", role, os.getpid())
-    finally:
-        # No atexit handlers and no destructors: inherited objects belong to the master.
+    """Runs in a freshly forked process: calls ``main`` as a child of ``parent``, then exits. So do
+    its forks that raise Succession."""
+    while True:
+        status, ended = 1, True
         try:
-            sys.stdout.flush()
-            sys.stderr.flush()
-        finally:  # their readers may have gone
-            os._exit(status)
+            _settle_in(parent)
+            main()
+            status = 0
+        except Succession as succession:
+            ended = False
+            role, parent, main = succession.child
+        except CrawlframeError as error:
+            log.error("%s %d failed: %s", role, os.getpid(), error)
+        except BaseException:
+            log.exception("%s %d failed", role, os.getpid())
+        finally:
+            if ended:
+                _exit(status)
+
+
+def _settle_in(parent: int) -> None:
+    """The first steps of a child."""
+    # The terminal's Ctrl-C and a supervisor's SIGTERM reach the whole group; the master decides.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.set_wakeup_fd(-1)
+    _die_with(parent)
+    _reseed()
+
+
+def _exit(status: int) -> NoReturn:
+    # No atexit handlers and no destructors: inherited objects belong to the master.
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:  # their readers may have gone
+        os._exit(status)
 
 
 def adopt_orphans(adopt: bool = True) -> None:

@@ -64,6 +64,7 @@ def test_a_process_that_is_gone_has_none() -> None:
 
 KEPT = """
 import os, signal, subprocess, sys, time
+from crawlframe.node.child_process import become_child
 from crawlframe.node.master import offspring
 
 def load(loaded):
@@ -78,7 +79,31 @@ def load(loaded):
     sys.stdin.read()
     exec(sys.argv[1])
 
-offspring.keep(load)
+become_child("template", os.getppid(), lambda: offspring.keep(load))
+"""
+CHAIN = """
+import os, sys
+from functools import partial
+from crawlframe.node.child_process import Succession, become_child
+from crawlframe.node.master import offspring
+
+def template(number):
+    offspring.keep(partial(load, number))
+
+def load(number, loaded):
+    loaded()
+    frame, depth = sys._getframe(), 0
+    while frame := frame.f_back:
+        depth += 1
+    print(depth, flush=True)
+    if number == 0:
+        return
+    fork = os.fork()
+    if fork == 0:
+        raise Succession("template", os.getppid(), partial(template, number - 1))
+    os.waitpid(fork, 0)
+
+become_child("template", os.getppid(), partial(template, 5))
 """
 
 
@@ -128,3 +153,11 @@ def test_the_process_that_is_kept_ends_with_its_keeper() -> None:
     _, alive = psutil.wait_procs(family[:1], timeout=10)
     offspring.kill(family)
     assert not alive
+
+
+def test_the_stack_of_a_process_is_left_to_it() -> None:
+    """Each version of a node that runs for weeks is forked from the one before."""
+    command = [sys.executable, "-c", CHAIN]
+    depths = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert len(depths) == 6
+    assert len({*depths}) == 1

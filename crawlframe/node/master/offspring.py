@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import psutil
 
-from crawlframe.node.child_process import Child, adopt_orphans, become_child
+from crawlframe.node.child_process import Child, Succession, adopt_orphans
 
 LOADED = signal.SIGUSR1
 
@@ -46,7 +46,8 @@ def kill_with_all(child: Child) -> None:
 
 
 def keep(load: Callable[[Callable[[], None]], None]) -> NoReturn:
-    """Runs ``load`` in a fork, and ends as that ends, by the same exit code or signal.
+    """Runs ``load`` in a fork, and ends as that ends, by the same exit code or signal. Call it from
+    a child.
 
     If the fork ends before it has called the function passed to ``load``, all processes it has
     started are killed. Only a process above it sees them all, because a crash leaves orphans
@@ -70,7 +71,7 @@ def keep(load: Callable[[Callable[[], None]], None]) -> NoReturn:
     fork = os.fork()
     if fork == 0:
         os.close(writer)
-        become_child("template", keeper, run)
+        raise Succession("template", keeper, run)
     os.close(reader)
     complete = False
     while not (ended := os.waitpid(fork, os.WNOHANG))[0]:

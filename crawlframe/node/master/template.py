@@ -32,7 +32,7 @@ from crawlframe.code.registry import NotRenewable, Registry
 from crawlframe.code.version import CLOCK_LAG, written
 from crawlframe.conf import Settings
 from crawlframe.items.encode import item_adapter, uses_item_classes
-from crawlframe.node.child_process import CHECKER, Child, adopt_orphans, become_child
+from crawlframe.node.child_process import CHECKER, Child, Succession, adopt_orphans
 from crawlframe.node.code import Code
 from crawlframe.node.master import offspring
 from crawlframe.node.messages import (
@@ -382,14 +382,15 @@ class _TemplateProcess:
         return between
 
     def _fork_child(self, role: str, work: Callable[[], None]) -> None:
+        worker = 0
         try:
             worker = os.fork()
             if worker == 0:
-                become_child(role, self._master, work)
-            self._orders.send(ANSWER.pack(worker))
+                raise Succession(role, self._master, work)
         except OSError as error:
             log.error("no further worker can be forked: %s", error)
-            self._orders.send(ANSWER.pack(0))
+        try:
+            self._orders.send(ANSWER.pack(worker))
         finally:
             os._exit(0)
 
