@@ -10,7 +10,6 @@ from functools import cache
 
 from django.core.management import get_commands, load_command_class
 
-from crawlservice.cli.former import translated
 from crawlservice.cli.grammar import VERBS, WORDS
 
 # The programs of the project, at the start of a line, after a prompt or a path, or in backticks.
@@ -29,8 +28,6 @@ def parser_of(word: str) -> ArgumentParser | None:
 
 def problem_of(words: Sequence[str]) -> str:
     """The mistake in a command line; "" if there is none."""
-    if translated(words) is not None:
-        return f"old form: {' '.join(words)}"
     parser = parser_of(words[0])
     if words[0] == "help":
         return ""
@@ -55,7 +52,7 @@ def lines_in(text: str) -> Iterator[list[str]]:
     for word, rest in INLINE.findall(text):
         if re.match(r"=|.*(: |→)", rest):  # a setting, or a line of an output
             continue
-        if word in WORDS or translated([word, *_words(rest)]) is not None:
+        if word in WORDS:
             yield [word, *_words(rest)]
 
 

@@ -88,8 +88,7 @@ def test_every_command_line_exists() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("`hosts a.example --pause`", "old form: hosts a.example --pause"),
-        ("```sh\n.venv/bin/python manage.py nodes  # all\n```", "old form: nodes"),
+        ("```sh\n.venv/bin/python manage.py nodes  # all\n```", "no command: nodes"),
         ("see `crawlframe task lits`", "no verb: task lits"),
         ("see `task pause 3 --now`", "no option: task pause --now"),
         ("`python manage.py pasue 3`", "no command: pasue"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 
 from crawlframe import __version__
@@ -11,7 +10,6 @@ from crawlframe.base.program import command
 from crawlframe.errors import CrawlframeError
 from crawlservice import project
 from crawlservice.cli.exit_code import ExitCode
-from crawlservice.cli.former import translated
 from crawlservice.cli.grammar import WORDS
 
 SERVICE, NODE = "crawlservice.settings", "crawlservice.node_settings"
@@ -24,10 +22,6 @@ ANYWHERE = ("", "help", "--help", "-h", "help startproject")
 
 def run() -> None:
     """Runs the command in ``sys.argv``."""
-    if (new := translated(sys.argv[1:])) is not None:
-        told = command(shlex.join(new))
-        print(f"note: {shlex.join(sys.argv[1:])} is now: {told}", file=sys.stderr)
-        sys.argv[1:] = new
     words = sys.argv[1:]
     if words in (["version"], ["--version"]):
         print(__version__)

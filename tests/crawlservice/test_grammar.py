@@ -1,4 +1,4 @@
-"""Words, verbs and help of the commands; old command lines; JSON; exit codes; completion."""
+"""Words, verbs and help of the commands; JSON; exit codes; completion."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from crawlframe.frontier import Frontier
 from crawlservice.cli import dispatch
 from crawlservice.cli.command import ServiceCommand
 from crawlservice.cli.exit_code import ExitCode
-from crawlservice.cli.former import FORMER, translated
 from crawlservice.cli.grammar import GROUPS, VERBS, WORDS
 from crawlservice.cli.listing import Listing
 from crawlservice.cli.noun import Noun
@@ -53,48 +52,13 @@ def verbs() -> Iterator[tuple[str, str, type[ServiceCommand]]]:
             yield noun, verb, type(command.of_verb(verb))
 
 
-def sample(old: str) -> list[str]:
-    """A command line of an old form."""
-    return (
-        old.replace("ID", "3").replace("NAME", "books").replace("[", "").replace("]", " 1").split()
-    )
-
-
-@pytest.mark.parametrize("old", FORMER)
-def test_an_old_command_line_has_a_new_form(old: str) -> None:
-    new = translated(sample(old))
-    assert new is not None
-    assert " ".join(new).startswith(FORMER[old])
-    assert problem_of(new) in ("", f"no verb: {' '.join(new)}")
-    assert old.split()[0] not in {*WORDS} - {*VERBS}
-
-
-@pytest.mark.parametrize(
-    "line", ["task list", "task lits", "export check", "watch shwo 3", "page show x", "", "tsak 3"]
-)
-def test_other_lines_are_left_alone(line: str) -> None:
-    assert translated(line.split()) is None
-
-
-def test_options_and_values_of_an_old_line_stay() -> None:
-    for old, new in (
-        ("task 3 --delay 2 --concurrency 4", "task set 3 --delay 2 --concurrency 4"),
-        ("hosts a.example --pause --until 2h", "host pause a.example --until 2h"),
-        ("spiders shop --disable=broken", "spider disable shop broken"),
-        ("watch 1 --visit-now http://a/ http://b/", "watch visit 1 http://a/ http://b/"),
-        ("hosts --held -n 5", "host list --held -n 5"),
-    ):
-        assert " ".join(translated(old.split()) or ()) == new
-
-
-def test_help_groups_26_words_and_names_no_old_one() -> None:
+def test_help_groups_26_words() -> None:
     assert len(WORDS) <= 26
     text = Utility(["crawlframe"]).main_help_text()
     ours, _, others = text.partition("\nDjango and other packages\n")
     assert re.findall(r"^  (\S+)", ours, re.MULTILINE) == [*WORDS]
     assert re.findall(r"^([A-Z]\w+)$", ours, re.MULTILINE) == [*GROUPS]
     assert "migrate" in others
-    assert {old.split()[0] for old in FORMER} - {*WORDS} & {*re.findall(r"\w+", text)} >= {"tasks"}
     assert {*get_commands()} >= {*WORDS}
 
 
@@ -120,7 +84,7 @@ def test_each_change_says_how_to_undo_it_and_many_are_shown_before() -> None:
             )
 
 
-def test_wrong_words_and_old_ones(
+def test_wrong_words(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], service: Frontier
 ) -> None:
     def typed(*words: str) -> tuple[object, str, str]:
@@ -140,9 +104,6 @@ def test_wrong_words_and_old_ones(
     ):
         code, _, problem = typed(*words)
         assert (code, told in problem) == (ExitCode.USAGE, True), problem
-    code, _, problem = typed("pause", "99")
-    assert problem.startswith("note: pause 99 is now: python manage.py task pause 99\n")
-    assert code == ExitCode.ERROR
     code, shown, _ = typed("host")
     assert (code, "forget-robots" in shown) == (ExitCode.DONE, True)
 
