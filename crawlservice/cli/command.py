@@ -165,7 +165,7 @@ class ServiceCommand(BaseCommand):
         return self._console_on(self.stderr)
 
     def _console_on(self, wrapper: OutputWrapper) -> Console:
-        from crawlservice.cli.console import console_on  # with rich, which a node does without
+        from crawlservice.cli.listing import console_on  # with rich, which a node does without
 
         return console_on(wrapper)
 

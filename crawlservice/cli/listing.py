@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TextIO, TypeVar
 
+from django.core.management.base import OutputWrapper
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
@@ -22,6 +23,7 @@ GAP = 2  # columns of the terminal between two columns of a table
 MIN_WIDE = 16  # columns of the terminal for text that is folded
 PLACES = 3  # of a number with a fraction
 STYLES = {"primary": "cyan", "good": "green", "warn": "yellow", "bad": "red", "muted": "dim"}
+PIPE_WIDTH = 4096  # columns where no terminal sets a limit: nothing is folded there
 
 
 @dataclass(frozen=True)
@@ -123,3 +125,18 @@ def facts_table(facts: Iterable[tuple[str, str]], title: str | None = None) -> T
     for name, value in facts:
         table.add_row(name, plain(value))
     return table
+
+
+class PipeConsole(Console):
+    """Raises BrokenPipeError, where rich would exit."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        raise BrokenPipeError
+
+
+def console_on(wrapper: OutputWrapper) -> Console:
+    """Does not read text as markup: URLs have brackets."""
+    out: TextIO = wrapper._out  # type: ignore[assignment]
+    width = None if out.isatty() else PIPE_WIDTH
+    return PipeConsole(file=out, width=width, markup=False, emoji=False, highlight=False)

@@ -46,10 +46,9 @@ from crawlservice.models.people import (
 )
 from crawlservice.models.proxy import Proxy, ProxySource
 from crawlservice.models.quality import Finding, Profile
-from crawlservice.models.recipe import Recipe, RecipeVersion
 from crawlservice.models.reparse import ParsedPage, ReplacedItem
 from crawlservice.models.robots import RobotsFile
-from crawlservice.models.spider import MAX_REASON, DisabledSpider
+from crawlservice.models.spider import MAX_REASON, DisabledSpider, Recipe, RecipeVersion
 from crawlservice.models.task import (
     LABEL_NAME,
     LABEL_VALUE,

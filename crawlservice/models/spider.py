@@ -1,4 +1,4 @@
-"""Decisions of operators about spiders. The spiders themselves are code, or recipes."""
+"""Decisions of operators about spiders, and spiders without code, with all their versions."""
 
 from __future__ import annotations
 
@@ -27,3 +27,51 @@ class DisabledSpider(models.Model):
 
     def __str__(self) -> str:
         return self.spider
+
+
+class Recipe(models.Model):
+    """The present state of a recipe. ``text``: of its latest version, so that nodes read one
+    row."""
+
+    name = models.CharField(_("name"), max_length=SPIDER, unique=True)
+    number = models.PositiveIntegerField(_("version"), default=1, editable=False)
+    text = models.TextField(_("text"), editable=False, help_text=_("JSON"))
+    changed_at = models.DateTimeField(_("changed"), db_default=Now(), editable=False)
+
+    class Meta:
+        verbose_name = _("recipe")
+        verbose_name_plural = _("recipes")
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class RecipeVersion(models.Model):
+    """A version of a recipe, as a person saved it."""
+
+    recipe = models.ForeignKey(
+        Recipe, models.CASCADE, related_name="versions", verbose_name=_("recipe")
+    )
+    number = models.PositiveIntegerField(_("version"))
+    text = models.TextField(_("text"))
+    user = user_key(_("user"), db_index=False)
+    name = models.CharField(
+        _("user name"), max_length=150, blank=True, default="", db_default="",
+        help_text=_("of the user at that time"),
+    )  # fmt: skip
+    restored = models.PositiveIntegerField(
+        _("restored version"), null=True, blank=True, help_text=_("if it repeats an older one")
+    )
+    created_at = models.DateTimeField(_("created"), db_default=Now())
+
+    class Meta:
+        verbose_name = _("version of a recipe")
+        verbose_name_plural = _("versions of recipes")
+        ordering = ("-number",)
+        constraints = (
+            models.UniqueConstraint(fields=("recipe", "number"), name="recipe_version_once"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.recipe} {self.number}"

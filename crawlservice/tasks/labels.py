@@ -7,8 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from django.db import transaction
+
 from crawlframe.errors import ArgumentError
-from crawlservice.models import LABEL_NAME, LABEL_VALUE, LABELS, Label
+from crawlservice.accounts import journal
+from crawlservice.connections.lookup import find
+from crawlservice.models import LABEL_NAME, LABEL_VALUE, LABELS, Label, Task
 
 NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{LABEL_NAME}}}")
 
@@ -85,3 +89,18 @@ def of_task(task: int) -> dict[str, str]:
 
 def _short(text: str) -> str:
     return repr(text if len(text) <= LABEL_NAME else f"{text[:LABEL_NAME]}…")
+
+
+def change_labels(task_id: int, labels: Mapping[str, Any], who: Mapping[str, Any]) -> None:
+    """Replaces the labels of a task, whatever its state. ``who``: the caller, for the journal.
+    Raises BadLabel and NotFound."""
+    new = check(labels)
+    with transaction.atomic():
+        # Locked, so that two changes do not mix.
+        find(Task.objects.select_for_update().only("pk"), "task", task_id)
+        before = of_task(task_id)
+        if new == before:
+            return
+        Label.objects.filter(task=task_id).delete()
+        write(task_id, new)
+        journal.record("change labels", task=task_id, **who, labels=new, before=before)

@@ -20,8 +20,7 @@ from crawlservice.models import Action, Event, Item, Label, Page, Run, Schedule,
 from crawlservice.scheduling.schedules import run_now
 from crawlservice.tasks import label_rows
 from crawlservice.tasks.label_rows import Place, rows_of
-from crawlservice.tasks.labels import BadLabel, check, of_task, parse_all, write
-from crawlservice.tasks.relabel import change_labels
+from crawlservice.tasks.labels import BadLabel, change_labels, check, of_task, parse_all, write
 from crawlservice.tasks.removal import remove
 from crawlservice.tasks.submit import submit
 from crawlservice.webhooks.deliveries import body

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from crawlservice.cli.console import PipeConsole
 from crawlservice.cli.crawl import Crawl
+from crawlservice.cli.listing import PipeConsole
 from crawlservice.models import Page, Task
 from crawlservice.tasks.results.export import STDOUT, ExportError, check_target, export
 from tests.crawlservice.test_commands import Manage

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlframe.code.installation import Installation
+from crawlframe.node.code import Installation
 
 FILES = {"crawlframe/__init__.py": "x = 1\n", "crawlframe/lua/claim.lua": "return 1\n"}
 

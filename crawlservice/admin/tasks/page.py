@@ -38,11 +38,10 @@ from crawlservice.models import Task
 from crawlservice.monitoring import charts
 from crawlservice.quality import deviation
 from crawlservice.reparse.submission import has_pages
-from crawlservice.tasks.labels import of_task
+from crawlservice.tasks.labels import change_labels, of_task
 from crawlservice.tasks.limits import AUTO, MAX_PAGES, Delay, change_limits
 from crawlservice.tasks.progress.forecast import forecast
 from crawlservice.tasks.progress.progress import Progress, read
-from crawlservice.tasks.relabel import change_labels
 from crawlservice.tasks.stored_limits import limits_as_written
 
 

@@ -14,7 +14,7 @@ from crawlservice.api.parts.schemas import ItemOut, Labels, PageOut, TaskOut
 from crawlservice.api.tasks.tasks import STEER, load_task, serialized, steered
 from crawlservice.models import Item, Page
 from crawlservice.tasks.label_rows import Place, rows_of
-from crawlservice.tasks.relabel import change_labels
+from crawlservice.tasks.labels import change_labels
 
 
 class LabelledItemOut(ItemOut):

@@ -12,8 +12,7 @@ import msgspec
 
 from crawlframe.actions import keeps_page
 from crawlframe.base.urls import host_of, hostname_of
-from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next, NoResponse
-from crawlframe.node.worker.crawl.stored_copy import StoredCopy
+from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next, NoResponse, StoredCopy
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.node.worker.pages.page_source import Asked, PageSource
 from crawlframe.node.worker.verdict.backoff import MAX_POLL, POLL, RESERVED_MS
