@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -38,6 +38,7 @@ from crawlframe.embedded.server import ensure_redis
 from crawlservice.cli.process_group import die_with_parent
 from crawlservice.connections.database_url import database_config
 from tests import databases, quick, scheduling, second_try
+from tests.crawlservice.receiver import Receiver
 from tests.files.s3_server import S3Server
 from tests.servers import PostgresServer, RedisServer
 from tests.time_limit import TimeLimit
@@ -161,6 +162,13 @@ def nothing_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def no_known_hosts() -> None:
     """Forgets the encodings of the hosts of earlier tests."""
     detection.hosts.clear()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """A receiver of webhooks."""
+    with closing(Receiver()) as receiver:
+        yield receiver
 
 
 @pytest.fixture(scope="session")

@@ -36,13 +36,6 @@ TITLE, TEXT = "[Crawlframe] severe: shop #7 failed", "• shop #7 failed: <b>\n 
 
 
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    found = Receiver()
-    yield found
-    found.close()
-
-
-@pytest.fixture
 def internet(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Leads all services to the receiver, by their own paths; returns the requested URLs."""
     asked: list[str] = []

@@ -43,13 +43,6 @@ HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    found = Receiver()
-    yield found
-    found.close()
-
-
-@pytest.fixture
 def target(receiver: Receiver) -> AlertTarget:
     return add_target("chat", receiver)
 

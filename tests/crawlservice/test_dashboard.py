@@ -22,7 +22,7 @@ from crawlservice.models import Event, Page, Sample, Task
 from crawlservice.monitoring import charts, overview
 from crawlservice.tasks.submit import pause, submit
 from tests.crawlservice.conftest import redis_at
-from tests.crawlservice.web import counted, login, login_as, look, rows, texts
+from tests.crawlservice.web import counted, login, login_as, look, rows, texts, tiles
 
 WAITING: dict[str, Any] = dict.fromkeys(("ready", "in_progress", "delayed", "parked"), 0)
 
@@ -30,10 +30,6 @@ WAITING: dict[str, Any] = dict.fromkeys(("ready", "in_progress", "delayed", "par
 @pytest.fixture
 def admin(ended_task: Task) -> Client:
     return login(is_superuser=True)
-
-
-def tiles(page: str) -> dict[str, str]:
-    return dict(zip(texts(page, ".cf-tiles dt"), texts(page, ".cf-tiles dd"), strict=True))
 
 
 def sample(seconds_ago: float, nf: int, ne: int = 0, items: int = 0, **more: Any) -> None:

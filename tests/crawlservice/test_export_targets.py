@@ -292,13 +292,6 @@ def test_each_field_has_a_column_of_its_own(fields: list[str], expected: list[st
 # -- HTTP -----------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
-
-
 def http(receiver: Receiver, **more: Any) -> dict[str, Any]:
     return {"kind": "http", "url": receiver.url, "secret": SECRET, "max_rows": 4, **more}
 

@@ -26,7 +26,7 @@ from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.test_api_hosts import NAME, busy
 from tests.crawlservice.test_hosts import hold
-from tests.crawlservice.web import cells, login, login_as, look, texts
+from tests.crawlservice.web import cells, login, login_as, look, texts, tiles
 
 LIST = "/admin/crawlservice/host/"
 
@@ -38,10 +38,6 @@ def admin(published: Frontier) -> Client:
 
 def place(host: Host, part: str = "change") -> str:
     return f"{LIST}{host.pk}/{part}/"
-
-
-def tiles(page: str) -> dict[str, str]:
-    return dict(zip(texts(page, ".cf-tiles dt"), texts(page, ".cf-tiles dd"), strict=True))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from crawlservice.monitoring import charts
 from crawlservice.tasks.progress import summary
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
-from tests.crawlservice.web import counted, login, login_as, texts
+from tests.crawlservice.web import counted, login, login_as, texts, tiles
 
 
 @pytest.fixture
@@ -32,10 +32,6 @@ def look(client: Client, task: Task, part: str = "change", status: int = 200) ->
     answer = client.get(place(task, part))
     assert answer.status_code == status
     return str(answer.content.decode())
-
-
-def tiles(page: str) -> dict[str, str]:
-    return dict(zip(texts(page, ".cf-tiles dt"), texts(page, ".cf-tiles dd"), strict=True))
 
 
 def buttons(page: str) -> list[str]:

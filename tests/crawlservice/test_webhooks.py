@@ -40,13 +40,6 @@ Hook = Callable[..., Webhook]
 
 
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
-
-
-@pytest.fixture
 def hook(ended_task: Task, receiver: Receiver) -> Hook:
     """Adds a webhook: ``hook("path", kinds=[...], ...)``. One task has ended."""
 

@@ -48,6 +48,11 @@ def texts(page: str, selector: str) -> list[str]:
     return [" ".join(found.text().split()) for found in LexborHTMLParser(page).css(selector)]
 
 
+def tiles(page: str) -> dict[str, str]:
+    """The numbers of a page by their names."""
+    return dict(zip(texts(page, ".cf-tiles dt"), texts(page, ".cf-tiles dd"), strict=True))
+
+
 def rows(page: str, selector: str = "tbody tr") -> list[list[str]]:
     """The same for rows, as the texts of their cells."""
     found = LexborHTMLParser(page).css(selector)

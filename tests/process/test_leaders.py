@@ -3,7 +3,7 @@ alert is reported once, whoever leads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -19,13 +19,6 @@ from tests.process.conftest import Look, OddWeb, wait_for
 pytestmark = pytest.mark.process
 
 EVERY = 1  # seconds
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    found = Receiver()
-    yield found
-    found.close()
 
 
 def fail(name: str) -> None:

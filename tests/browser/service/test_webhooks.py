@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -13,13 +12,6 @@ from tests.crawlservice.receiver import Receiver, verify
 from tests.process.conftest import OddWeb
 
 pytestmark = pytest.mark.process
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
 
 
 def delivery(page: Page, site: str, event: str, state: str) -> Locator:
