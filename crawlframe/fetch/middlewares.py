@@ -78,7 +78,7 @@ class Middlewares:
         except FetchError:
             raise
         except BaseException as error:  # authors' code may raise anything, SystemExit included
-            if not way.culprit or (isinstance(error, asyncio.CancelledError) and _is_cancelled()):
+            if not way.culprit or (isinstance(error, asyncio.CancelledError) and is_cancelled()):
                 raise
             raise MiddlewareFailed(way.culprit, error) from error
 
@@ -261,7 +261,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def _is_cancelled() -> bool:
-    """Whether this asyncio task was cancelled. Authors' code may raise CancelledError by itself."""
+def is_cancelled() -> bool:
+    """Whether this asyncio task is being cancelled: authors' code may raise CancelledError, too."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

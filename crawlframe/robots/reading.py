@@ -92,25 +92,21 @@ async def ask(url: str, hops: int, transfer: Transfer) -> Fetched | RobotsMoved:
     except FetchError as error:
         return Fetched(hops=hops, reason=error.reason, detail=str(error))
     if response.status not in REDIRECTS:
-        return _answered(response, hops)
+        headers = response.headers
+        return Fetched(
+            response.status,
+            response.body[: MAX_BYTES + 1],
+            headers.get("Content-Type", ""),
+            _max_age(",".join(headers.getall("Cache-Control", []))),
+            _retry_after(headers.get("Retry-After", "").strip()),
+            hops,
+        )
     location = response.headers.get("Location", "").strip(" \t")
     target = join(url, escaped(location)) if location else None
     if target is None or hops == MAX_HOPS:
         why = f"more than {MAX_HOPS} redirects" if target else "it redirects nowhere"
         return Fetched(response.status, hops=hops, lost=True, detail=f"{why}, at {url}")
     return RobotsMoved(response.status, target)
-
-
-def _answered(response: RobotsAnswer, hops: int) -> Fetched:
-    headers = response.headers
-    return Fetched(
-        response.status,
-        response.body[: MAX_BYTES + 1],
-        headers.get("Content-Type", ""),
-        _max_age(",".join(headers.getall("Cache-Control", []))),
-        _retry_after(headers.get("Retry-After", "").strip()),
-        hops,
-    )
 
 
 def _max_age(control: str) -> float | None:

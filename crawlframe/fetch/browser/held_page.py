@@ -59,7 +59,10 @@ class HeldPage:
     async def call(self, steps: list[Step]) -> Any:
         """Returns the result of the last step. Raises FetchError, PageClosed, and TypeError for an
         argument that is no data."""
-        self._check()
+        if self._failure is not None:
+            raise self._failure
+        if self.closed:
+            raise PageClosed(f"{self.url}: its page is closed: it is there until its callback ends")
         number = next(self._numbers)
         waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
         self._refusal = None
@@ -75,7 +78,13 @@ class HeldPage:
             del self._waiting[number]
         self.url = reply.url or self.url
         take_cookies(self._journey, reply.cookies)
-        _share_cookies(self._journey)
+        # The running request takes the changes of the cookie jar into its outcome.
+        outcome = RUNNING.get(None)
+        if isinstance(outcome, Outcome) and self._journey.jar is not None:
+            outcome.fetch.cookies = {
+                **(outcome.fetch.cookies or {}),
+                **self._journey.jar.changes(),
+            } or None
         if reply.kind:
             raise _of_page(failures.made(reply.kind, reply.message + self._why()))
         return reply.value
@@ -89,12 +98,6 @@ class HeldPage:
         task = asyncio.ensure_future(self._cancel())
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
-
-    def _check(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-        if self.closed:
-            raise PageClosed(f"{self.url}: its page is closed: it is there until its callback ends")
 
     def _why(self) -> str:
         """Why the page may not go where the last call has led it; "" if it did not."""
@@ -120,24 +123,21 @@ class HeldPage:
                     if waiting is not None and not waiting.done():
                         waiting.set_result(reply)
                 case MayGo(number, url):
-                    await self._permit(number, url)
+                    given = True
+                    try:
+                        await self._journey.permit(url)
+                    except asyncio.CancelledError:
+                        raise
+                    except BaseException as error:  # also that its robots.txt is not known yet
+                        given, self._refusal = False, error
+                    with contextlib.suppress(OSError):
+                        await self._line.send(Permission(number, given))
                 case Failed(_, kind, message):
                     self._fail(failures.made(kind, message))
                     return
                 case None:
                     self._fail(BrowserLost(f"{self.url}: the browser process ended"))
                     return
-
-    async def _permit(self, number: int, url: str) -> None:
-        given = True
-        try:
-            await self._journey.permit(url)
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:  # also that its robots.txt is not known yet
-            given, self._refusal = False, error
-        with contextlib.suppress(OSError):
-            await self._line.send(Permission(number, given))
 
     def _fail(self, error: FetchError) -> None:
         self._failure = _of_page(error)
@@ -150,13 +150,6 @@ def take_cookies(journey: Journey, cookies: Iterable[tuple[str, str]]) -> None:
         for url, cookie in cookies:
             if _related(url, journey.url):
                 journey.jar.absorb(url, [cookie], journey.session)
-
-
-def _share_cookies(journey: Journey) -> None:
-    """Puts changes of the cookie jar into the outcome of the running request."""
-    outcome = RUNNING.get(None)
-    if isinstance(outcome, Outcome) and journey.jar is not None:
-        outcome.fetch.cookies = {**(outcome.fetch.cookies or {}), **journey.jar.changes()} or None
 
 
 def _related(url: str, other: str) -> bool:

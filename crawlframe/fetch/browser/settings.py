@@ -70,7 +70,9 @@ class HostDirectory:
     def __init__(self) -> None:
         top = _top()
         for path in top.glob(f"{PREFIX}*"):
-            _remove_unused(path)
+            if (lock := _locked(path)) >= 0:
+                shutil.rmtree(path, ignore_errors=True)
+                os.close(lock)
         self._lock = -1
         while self._lock < 0:  # another process may remove it before it is locked
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=top))
@@ -87,12 +89,6 @@ def _top() -> Path:
     Chromium makes one three levels below."""
     usual = tempfile.gettempdir()
     return Path(usual if len(os.fsencode(usual)) <= MAX_NAME else "/tmp")
-
-
-def _remove_unused(path: Path) -> None:
-    if (lock := _locked(path)) >= 0:
-        shutil.rmtree(path, ignore_errors=True)
-        os.close(lock)
 
 
 def _locked(path: Path) -> int:

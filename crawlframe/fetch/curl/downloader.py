@@ -176,7 +176,13 @@ class CurlDownloader:
         except pycurl.error as error:
             return self._failed(handle, journey, error)
         except BaseException as error:
-            self._abandon(handle, multi)
+            # AsyncCurlMulti removes cancelled transfers, but not if the coroutine is closed; it
+            # does so by the handle's identity, so none is reused.
+            try:
+                multi.remove_handle(handle.curl)
+            except (RuntimeError, pycurl.error):
+                pass  # it has been removed already
+            handle.close()
             if isinstance(error, TimeoutError):
                 stuck = "" if journey.account.waited else "libcurl is stuck"
                 raise journey.timeout(stuck) from None
@@ -248,15 +254,6 @@ class CurlDownloader:
             self._idle.append(handle)
         else:
             handle.close()
-
-    def _abandon(self, handle: Handle, multi: pycurl.AsyncCurlMulti) -> None:
-        """Removes a transfer that was cut short. AsyncCurlMulti removes cancelled transfers, but
-        not if the coroutine is closed; it does so by the handle's identity, so none is reused."""
-        try:
-            multi.remove_handle(handle.curl)
-        except (RuntimeError, pycurl.error):
-            pass  # it has been removed already
-        handle.close()
 
 
 class _Unanswered(ConnectionLost):

@@ -121,7 +121,7 @@ class TaskCookies:
                 domain, path, name = key.split("|", 2)
                 self._remove(domain, (path, name))
             elif entry != self._entry(key):  # a known entry keeps its place in the order
-                self._store(_decode(entry))
+                self._store(msgspec.json.decode(entry, type=Cookie))
 
     def _matching(self, url: str, session: str) -> list[Cookie]:
         """The cookies to send to ``url``, in the order of RFC 6265, 5.4: longer paths first."""
@@ -260,7 +260,3 @@ def _key(cookie: Cookie) -> str:
 
 def _encode(cookie: Cookie) -> str:
     return msgspec.json.encode(cookie).decode()
-
-
-def _decode(entry: str) -> Cookie:
-    return msgspec.json.decode(entry, type=Cookie)

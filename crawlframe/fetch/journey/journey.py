@@ -296,17 +296,14 @@ class Journey:
                 f"{self.where}: redirects to {target[:500]}; with it, the redirects of this "
                 f"request have more than {MAX_PASSED} characters"
             )
-        self._follow(Hop(answer.status, target))
-        return True
-
-    def _follow(self, hop: Hop) -> None:
-        """Makes the target the next URL. Raises Redirected if that is another fetch."""
+        hop = Hop(answer.status, target)
         sent = Sent(self.url, self.method, self.body, self._headers, self.cookies).after(hop)
         self.passed += (self.url,)
         self.url, self.method, self.body, self._headers, self.cookies = sent
         if self._trail is not None:
             self._trail.hops.append(hop)
             raise Redirected
+        return True
 
 
 def header_bytes(name: str, value: str) -> bytes:

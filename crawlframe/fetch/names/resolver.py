@@ -111,7 +111,14 @@ class Names:
         if known is None and (addresses := _own_addresses(host)):
             known = self._keep(host, HostKnowledge(addresses, math.inf, own=True))
         if known is None:
-            known = await self._ask(host, seconds)
+            task = self._asking.get(host)
+            if task is None:
+                task = self._asking[host] = asyncio.create_task(self._look_up(host))
+                task.add_done_callback(lambda done: self._asking.pop(host, None))
+            done, _ = await asyncio.wait([task], timeout=seconds)
+            if not done or task.cancelled():
+                raise Unresolved(_late(host, seconds))
+            known = task.result()
         if known.problem:
             raise Unresolved(known.problem)
         return known
@@ -135,16 +142,6 @@ class Names:
         if self._resolver is not None:
             await self._resolver.close()
             self._resolver = None
-
-    async def _ask(self, host: str, seconds: float) -> HostKnowledge:
-        task = self._asking.get(host)
-        if task is None:
-            task = self._asking[host] = asyncio.create_task(self._look_up(host))
-            task.add_done_callback(lambda done: self._asking.pop(host, None))
-        done, _ = await asyncio.wait([task], timeout=seconds)
-        if not done or task.cancelled():
-            raise Unresolved(_late(host, seconds))
-        return task.result()
 
     async def _look_up(self, host: str) -> HostKnowledge:
         try:

@@ -234,19 +234,16 @@ class _Checked:
         except OSError as error:
             raise NameResolutionError(host, self, error) from error  # type: ignore[arg-type]
         try:
-            return self._first_to_connect(allowed)
+            for address in allowed[:-1]:
+                self._dns_host = address
+                try:
+                    return super()._new_conn()  # type: ignore[misc, no-any-return]
+                except HTTPError:
+                    pass
+            self._dns_host = allowed[-1]
+            return super()._new_conn()  # type: ignore[misc, no-any-return]
         finally:
             self._dns_host = host
-
-    def _first_to_connect(self, addresses: list[str]) -> socket.socket:
-        for address in addresses[:-1]:
-            self._dns_host = address
-            try:
-                return super()._new_conn()  # type: ignore[misc, no-any-return]
-            except HTTPError:
-                pass
-        self._dns_host = addresses[-1]
-        return super()._new_conn()  # type: ignore[misc, no-any-return]
 
     def connect(self) -> None:
         super().connect()  # type: ignore[misc]

@@ -136,7 +136,11 @@ class RequestsDownloader:
         try:
             return transfer.run(session)
         finally:
-            self._give_session(kind, session)
+            with self._lock:
+                self._sessions[kind] = [*self._sessions.get(kind, ()), session]
+                dropped, self._dropped = self._dropped, []
+            for old in dropped:
+                old.close()
 
     def _resolve(self, host: str) -> Sequence[str]:
         seconds = QUESTION_TIMEOUT if on_duty.transfer is None else on_duty.transfer.patience()
@@ -159,13 +163,6 @@ class RequestsDownloader:
             if type(session.adapters.get(scheme)) is HTTPAdapter:
                 session.mount(scheme, self._adapter)
         return session
-
-    def _give_session(self, kind: _Kind, session: requests.Session) -> None:
-        with self._lock:
-            self._sessions[kind] = [*self._sessions.get(kind, ()), session]
-            dropped, self._dropped = self._dropped, []
-        for old in dropped:
-            old.close()
 
 
 class _Transfer:
