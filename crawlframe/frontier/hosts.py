@@ -104,7 +104,8 @@ class Hosts(StorePart):
                 pipe.scard(keys("PAUSED", str(task)))
             if sum(pipe.execute()) > MOST_WAITING:
                 return None
-            lanes = (own.partition(b"|")[2] for _, own in self._scan(keys("OWN")))
+            requests = self._store.redis.hscan_iter(keys("OWN"), count=KEYS_PER_SCAN)
+            lanes = (own.partition(b"|")[2] for _, own in requests)
             hidden = (
                 lane
                 for task in paused
@@ -115,9 +116,6 @@ class Hosts(StorePart):
                 if host in names:
                     found.add(host)
         return found
-
-    def _scan(self, key: str) -> Iterator[tuple[bytes, bytes]]:
-        yield from self._store.redis.hscan_iter(key, count=KEYS_PER_SCAN)
 
     def active(self) -> Iterator[str]:
         """The names of the hosts that Redis has state of."""
@@ -183,7 +181,7 @@ class Hosts(StorePart):
             if value is None:
                 return default
             return self._rows.read_row(
-                "HOST", field.encode(), value, _number, default, name, partition
+                "HOST", field.encode(), value, lambda _, text: float(text), default, name, partition
             )
 
         order = None
@@ -315,7 +313,3 @@ def _ms(seconds: float) -> int:
 
 def _seconds(ms: float) -> float:
     return math.inf if ms >= FOREVER else ms / 1000
-
-
-def _number(_: bytes, value: bytes) -> float:
-    return float(value)

@@ -176,7 +176,13 @@ class Proxies(StorePart):
     def used_at(self, host: str) -> HostUse:
         """The use of proxies at a host, of at most 1000 of them."""
         keys = self._store.keys[self._store.partition_of(host)]
-        return _use_of(self._store.redis.hgetall(keys("USED", host)))
+        found = HostUse({}, {})
+        for name, value in self._store.redis.hgetall(keys("USED", host)).items():
+            if name.startswith(b"t "):
+                found.tiers[name[2:].decode()] = int(value)
+            else:
+                found.pairs[int(name)] = _pair_use_of(value)
+        return found
 
     def _ask(
         self, pairs: Iterable[Pair], ask: Callable[[Any, Keys, Pair], object]
@@ -192,16 +198,6 @@ class Proxies(StorePart):
                 ask(pipe, self._store.keys[partition], pair)
             found += zip(some, pipe.execute(), strict=True)
         return found
-
-
-def _use_of(row: dict[bytes, bytes]) -> HostUse:
-    found = HostUse({}, {})
-    for name, value in row.items():
-        if name.startswith(b"t "):
-            found.tiers[name[2:].decode()] = int(value)
-        else:
-            found.pairs[int(name)] = _pair_use_of(value)
-    return found
 
 
 def _pair_use_of(value: bytes) -> PairUse:

@@ -16,7 +16,7 @@ from crawlframe.errors import FrontierError
 from crawlframe.frontier.client.batches import MAX_ENTRIES, chunks
 from crawlframe.frontier.client.partitions import PartitionedStore, pack
 from crawlframe.frontier.client.records import Counts, TaskLimits, groups
-from crawlframe.frontier.client.rows import Rows, StorePart
+from crawlframe.frontier.client.rows import Rows, StorePart, read_number
 from crawlframe.frontier.layers import Layers
 from crawlframe.frontier.near import Near
 from crawlframe.frontier.waits import TaskWait, Waits
@@ -265,7 +265,7 @@ class Tasks:
     def _numbers(self, task: int, values: list[bytes | None], partition: int) -> list[int | None]:
         return [
             value if value is None
-            else self.rows.read_row("TASK", field.encode(), value, _counter, 0, task, partition)
+            else self.rows.read_row("TASK", field.encode(), value, read_number, 0, task, partition)
             for field, value in zip(COUNT_FIELDS, values, strict=True)
         ]  # fmt: skip
 
@@ -287,9 +287,9 @@ class Tasks:
         """A task's cookies, as passed to ``share_cookies``. Invalid ones are left out."""
         # Read first: if they are swept before the entries are read, the next claim reports it.
         swept = self.store.redis.hget(self.store.keys[0]("TASK", task), "swept")
-        number = (
-            0 if swept is None else self.rows.read_row("TASK", b"swept", swept, _counter, 0, task)
-        )
+        number = 0
+        if swept is not None:
+            number = self.rows.read_row("TASK", b"swept", swept, read_number, 0, task)
         return SharedCookies(dict(self.rows.read_hash("COOKIES", _cookie, task)), number)
 
     def _set_state(self, task: int, state: str, part: str = "begin") -> None:
@@ -369,10 +369,6 @@ def _sum(rows: list[list[Any]]) -> Counts | None:
     state = states.pop() if len(states) == 1 else b"changing"
     numbers = (sum(n or 0 for n in column) for column in list(zip(*rows, strict=True))[2:])
     return Counts(state.decode(errors="replace"), *numbers)
-
-
-def _counter(_: bytes, value: bytes) -> int:
-    return int(value)
 
 
 def _cookie(key: bytes, cookie: bytes) -> tuple[str, str]:
