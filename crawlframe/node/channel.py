@@ -86,29 +86,25 @@ class Channel(Generic[Out, In]):
                 ended = True
                 break
             self._in += data
-            self._read(messages)
+            start, end = 0, len(self._in)
+            while end - start >= _LENGTH.size:
+                (size,) = _LENGTH.unpack_from(self._in, start)
+                body = start + _LENGTH.size
+                if end - body < size:
+                    break
+                start = body + size
+                try:
+                    messages.append(self._decoder.decode(self._in[body:start]))
+                except msgspec.ValidationError as error:
+                    if not self._tolerant:
+                        raise
+                    log.info("a message of another version is ignored: %s", error)
+            del self._in[:start]
             if len(data) < READ:
                 break
         if ended and not messages:  # else the last messages still count; the end shows up again
             raise ChannelClosed("end of file")
         return messages
-
-    def _read(self, messages: list[In]) -> None:
-        """Takes the complete messages out of the received data."""
-        start, end = 0, len(self._in)
-        while end - start >= _LENGTH.size:
-            (size,) = _LENGTH.unpack_from(self._in, start)
-            body = start + _LENGTH.size
-            if end - body < size:
-                break
-            start = body + size
-            try:
-                messages.append(self._decoder.decode(self._in[body:start]))
-            except msgspec.ValidationError as error:
-                if not self._tolerant:
-                    raise
-                log.info("a message of another version is ignored: %s", error)
-        del self._in[:start]
 
     def close(self) -> None:
         self._sock.close()

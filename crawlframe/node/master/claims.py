@@ -131,7 +131,11 @@ class Claims:
         self._next_report = now
         self._affinity.note(claim.requests)
         if self._one_worker is not None:
-            self._ask_for(claim.unserved, self._one_worker, frontier, generation, now)
+            # Of tasks that run in one worker, the next claim brings the due requests.
+            for task in self._one_worker.servable(claim.unserved):
+                if self._deferred.attempt(lambda task=task: frontier.pins.take(task, generation)):  # type: ignore[misc]
+                    self._one_worker.serve(task)
+            self._one_worker.prune(now, lambda: self._deferred.attempt(frontier.open_tasks))
         if missing := self._introduction.missing_for(host_in(one.host) for one in claim.requests):
             log.warning("%s", missing)
         if not claim.requests or claim.wait != 0:
@@ -146,20 +150,6 @@ class Claims:
     def _age(self, sent: FreedSlot, now: float) -> Signal:
         then = self._sent[sent]
         return Signal(SENT, NEVER_SENT if then == math.inf else max(0.0, 1000 * (now - then)))
-
-    def _ask_for(
-        self,
-        tasks: Collection[int],
-        one_worker: OneWorker,
-        frontier: Frontier,
-        generation: int,
-        now: float,
-    ) -> None:
-        """Asks to serve tasks that run in one worker; the next claim brings their due requests."""
-        for task in one_worker.servable(tasks):
-            if self._deferred.attempt(lambda task=task: frontier.pins.take(task, generation)):  # type: ignore[misc]
-                one_worker.serve(task)
-        one_worker.prune(now, lambda: self._deferred.attempt(frontier.open_tasks))
 
     def strays(
         self, frontier: Frontier, generation: int, held: Collection[bytes]

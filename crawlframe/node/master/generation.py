@@ -79,7 +79,7 @@ class Life:
         forgotten = not frontier.leases.knows(self.generation)
         frontier.leases.renew(self.generation, seconds)
         if forgotten:
-            self.forget_published()
+            self._published = None
         return forgotten
 
     def replay(self, frontier: Frontier) -> None:
@@ -100,10 +100,6 @@ class Life:
         if loaded is not self._published:
             frontier.spiders.publish(infos)
             self._published = loaded
-
-    def forget_published(self) -> None:
-        """Notes that the cluster has lost the published spiders."""
-        self._published = None
 
     def change(self, **fields: Any) -> None:
         """Changes fields of ``me``."""
@@ -184,7 +180,9 @@ def replay_dead(me: NodeInfo, services: Services, frontier: Frontier) -> list[No
                 living.append(other)
                 continue
             if other.node != me.node:  # this node starts a new life itself
-                _report_death(other.generation, services, frontier)
+                held = frontier.leases.held([other.generation])[other.generation]
+                with suppress(LedgerAway):  # a steward will find out
+                    services.lose_generation(other.generation, held)
             _replay(other.generation, services, frontier)
     return living
 
@@ -196,12 +194,6 @@ def _replay(generation: int, services: Services, frontier: Frontier) -> None:
         log.warning("generation %d is not replayed yet: %s", generation, error)
     else:
         log.info("replayed %d requests of generation %d", moved, generation)
-
-
-def _report_death(generation: int, services: Services, frontier: Frontier) -> None:
-    held = frontier.leases.held([generation])[generation]
-    with suppress(LedgerAway):  # a steward will find out
-        services.lose_generation(generation, held)
 
 
 def _myself(settings: Settings) -> NodeInfo:

@@ -82,7 +82,13 @@ class Reparsing:
             except StartEnded as ended:
                 outcome.end(ended.verdict, ended.reason, ended.detail)
             return outcome
-        return await self._parse(outcome, reparse, call)
+        page = await self._pages.page(page_in(outcome.url))
+        if page is None:
+            return outcome.end(Verdict.ERROR, NOT_KEPT, "the page is not kept any more")
+        try:
+            return await self._parse_page(outcome, page, reparse, call)
+        finally:
+            self._pages.give(page)
 
     async def _definition(self, task: int) -> tuple[Reparse, int]:
         if task not in self._known:
@@ -122,22 +128,17 @@ class Reparsing:
 
     # -- one page ---------------------------------------------------------------------------------
 
-    async def _parse(self, outcome: Outcome, reparse: Reparse, call: Call) -> Outcome:
-        page = await self._pages.page(page_in(outcome.url))
-        if page is None:
-            return outcome.end(Verdict.ERROR, NOT_KEPT, "the page is not kept any more")
-        try:
-            return await self._parse_page(outcome, page, reparse, call)
-        finally:
-            self._pages.give(page)
-
     async def _parse_page(
         self, outcome: Outcome, page: SourcePage, reparse: Reparse, call: Call
     ) -> Outcome:
         outcome.url = page.url
         outcome.fetch.status, outcome.fetch.size = page.status, len(page.body)
         if page.problem:
-            return _unread(outcome, page)
+            if page.elsewhere:  # a node may take minutes to upload it, which is no attempt
+                return outcome.end(Verdict.DEFER, "store", page.problem, UPLOAD_MS)
+            if page.again and outcome.attempts < STORE_TRIES:
+                return outcome.end(Verdict.RETRY, "store", page.problem, backoff(outcome.attempts))
+            return outcome.end(Verdict.ERROR, "store", page.problem)
         request = self._decode(outcome, page)
         try:
             crawl = await self._crawls.get(page.task, outcome.rid, offline=True)
@@ -164,7 +165,12 @@ class Reparsing:
             outcome.end(Verdict.ERROR, *describe(failed))
         else:
             await call(outcome, crawl, request, response)
-        return _settled(outcome)
+        # The items belong to the request that brought the page. A page that closed its task, named
+        # proxies, or was visited for a watch, did so when it was fetched.
+        outcome.results.closing, outcome.results.proxies, outcome.results.visit = "", None, None
+        if outcome.results.source is not None:
+            outcome.results.source.items, outcome.results.items = outcome.results.items, []
+        return outcome
 
     def _decode(self, outcome: Outcome, page: SourcePage) -> Request:
         self._mark(LOOP, outcome.rid)  # constructors of authors' classes run here
@@ -224,21 +230,3 @@ class Reparsing:
         if request.errback:
             error.request = request
             await call(outcome, crawl, request, error)
-
-
-def _unread(outcome: Outcome, page: SourcePage) -> Outcome:
-    """Ends a page whose body cannot be read, or not yet."""
-    if page.elsewhere:  # a node may take minutes to upload it, which is no attempt
-        return outcome.end(Verdict.DEFER, "store", page.problem, UPLOAD_MS)
-    if page.again and outcome.attempts < STORE_TRIES:
-        return outcome.end(Verdict.RETRY, "store", page.problem, backoff(outcome.attempts))
-    return outcome.end(Verdict.ERROR, "store", page.problem)
-
-
-def _settled(outcome: Outcome) -> Outcome:
-    """The items belong to the request that brought the page. A page that closed its task, named
-    proxies, or was visited for a watch, did so when it was fetched."""
-    outcome.results.closing, outcome.results.proxies, outcome.results.visit = "", None, None
-    if outcome.results.source is not None:
-        outcome.results.source.items, outcome.results.items = outcome.results.items, []
-    return outcome

@@ -19,7 +19,7 @@ from crawlframe.errors import (
 )
 from crawlframe.fetch.body.memory import Account
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.middlewares import MiddlewareFailed
+from crawlframe.fetch.middlewares import MiddlewareFailed, is_cancelled
 from crawlframe.frontier.client.records import REFUSED, Claimed, TaskView
 from crawlframe.identity.tls import OF_TASK
 from crawlframe.node.running_marks import LOOP
@@ -48,7 +48,6 @@ from crawlframe.node.worker.verdict.failures import (
     closing_reason,
     describe,
     end_as_failed,
-    is_cancelled,
     reason_of,
     trim,
 )

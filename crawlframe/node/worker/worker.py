@@ -20,6 +20,7 @@ from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.fetch.body.memory import return_large_blocks
 from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.middlewares import is_cancelled
 from crawlframe.frontier.client.records import Claimed, Signal, TaskView
 from crawlframe.identity.identity import Identity
 from crawlframe.markup import parsers
@@ -55,7 +56,7 @@ from crawlframe.node.worker.start.start_parts import StartParts
 from crawlframe.node.worker.start.start_run import StartRuns
 from crawlframe.node.worker.task.open_task import CrawlMaker
 from crawlframe.node.worker.task.task_source import StoredTasks
-from crawlframe.node.worker.verdict.failures import callback_traceback, is_cancelled
+from crawlframe.node.worker.verdict.failures import callback_traceback
 from crawlframe.node.worker.verdict.signals import FetchReports
 from crawlframe.run.link_filters import Sieve
 from crawlframe.run.outcome import Outcome, Verdict

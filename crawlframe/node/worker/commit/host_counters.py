@@ -36,7 +36,19 @@ class HostCounters:
                 if len(hosts) >= MAX_HOSTS:
                     continue
                 stats = hosts[outcome.host] = HostStats()
-            _count(stats, outcome)
+            answered = outcome.fetch.status is not None
+            if answered or outcome.fetch.fetch_ms:
+                status = outcome.fetch.status or NO_ANSWER
+                stats.statuses[status] = stats.statuses.get(status, 0) + 1
+                stats.last_status = outcome.fetch.status
+            if answered:
+                stats.fetch_ms += outcome.fetch.fetch_ms
+                stats.bytes += outcome.fetch.size
+            if outcome.reason and not outcome.excluded:
+                stats.last_reason = outcome.reason
+            if outcome.verdict.final:
+                stats.pages += 1
+                stats.errors += outcome.verdict is Verdict.ERROR and not outcome.excluded
 
     def left(self, now: float) -> float | None:
         """Seconds until they should be written; None: there is nothing to write."""
@@ -46,19 +58,3 @@ class HostCounters:
         """Returns the counts since the last call."""
         taken, self._hosts = self._hosts, {}
         return taken
-
-
-def _count(stats: HostStats, outcome: Outcome) -> None:
-    answered = outcome.fetch.status is not None
-    if answered or outcome.fetch.fetch_ms:
-        status = outcome.fetch.status or NO_ANSWER
-        stats.statuses[status] = stats.statuses.get(status, 0) + 1
-        stats.last_status = outcome.fetch.status
-    if answered:
-        stats.fetch_ms += outcome.fetch.fetch_ms
-        stats.bytes += outcome.fetch.size
-    if outcome.reason and not outcome.excluded:
-        stats.last_reason = outcome.reason
-    if outcome.verdict.final:
-        stats.pages += 1
-        stats.errors += outcome.verdict is Verdict.ERROR and not outcome.excluded

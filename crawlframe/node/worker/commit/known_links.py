@@ -40,7 +40,20 @@ class SourceLinks(Participant):
         ):
             seen = {one.rid for one, mark in zip(every, marks, strict=True) if mark}
             seen.update(one.rid for one in every if one.rid in recorded)
-            _keep_new(outcome, _known(links_there, seen))
+            known = _known(links_there, seen)
+            results = outcome.results
+            links = zip(results.follow_ups, results.fingerprints, known, strict=True)
+            new = [(link, fingerprint) for link, fingerprint, made in links if not made]
+            follow = True
+            if results.source is not None:
+                results.source.links = len(new)
+                follow = bool(outcome.parent) and not results.source.dry_run
+            if follow:
+                results.duplicates += len(known) - len(new)
+            else:
+                new = []
+            results.follow_ups = [link for link, _ in new]
+            results.fingerprints = [fingerprint for _, fingerprint in new]
 
 
 class KnownLinks(Participant):
@@ -64,23 +77,6 @@ class KnownLinks(Participant):
             outcome.count_known(link for link, _, old in links if old)
             results.follow_ups = [link for link, _, old in links if not old]
             results.fingerprints = [mark for _, mark, old in links if not old]
-
-
-def _keep_new(outcome: Outcome, known: list[bool]) -> None:
-    """Drops the follow-ups that are known, or all of them if they are only counted."""
-    results = outcome.results
-    links = zip(results.follow_ups, results.fingerprints, known, strict=True)
-    new = [(link, fingerprint) for link, fingerprint, made in links if not made]
-    follow = True
-    if results.source is not None:
-        results.source.links = len(new)
-        follow = bool(outcome.parent) and not results.source.dry_run
-    if follow:
-        results.duplicates += len(known) - len(new)
-    else:
-        new = []
-    results.follow_ups = [link for link, _ in new]
-    results.fingerprints = [fingerprint for _, fingerprint in new]
 
 
 def _source_of(outcome: Outcome) -> int:

@@ -131,16 +131,13 @@ class Printed:
         written = self._stream.write(text)
         here = running()
         if here is not None:
-            self._take(here, text)
+            key = (here.task, here.rid, threading.get_ident())
+            *lines, rest = (self._unfinished.pop(key, "") + text).split("\n")
+            for line in lines:
+                self._log.add(here, self._level, self._name, line, time.time())
+            if rest:
+                self._unfinished[key] = rest[: 2 * MAX_TEXT]  # a secret across MAX_TEXT stays whole
         return written
-
-    def _take(self, here: Running, text: str) -> None:
-        key = (here.task, here.rid, threading.get_ident())
-        *lines, rest = (self._unfinished.pop(key, "") + text).split("\n")
-        for line in lines:
-            self._log.add(here, self._level, self._name, line, time.time())
-        if rest:
-            self._unfinished[key] = rest[: 2 * MAX_TEXT]  # a secret across MAX_TEXT stays whole
 
     def _end(self, key: tuple[int, bytes, int], text: str) -> None:
         """Logs a line without a line end."""

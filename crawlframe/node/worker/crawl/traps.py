@@ -185,9 +185,6 @@ class TrapWatch:
             form.compare(url, body, items)
         if form.interval == 1:
             self._wait = self._every = SUSPECT_STRIDE
-        return self._sighting(name, pages, form)
-
-    def _sighting(self, name: str, pages: int, form: _Form) -> TrapSighting | None:
         said = self._said.get(name)
         if said is None and (not form.is_trap or len(self._said) >= MAX_STOPPED):
             return None

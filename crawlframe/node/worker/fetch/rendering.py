@@ -11,11 +11,12 @@ from functools import partial
 from typing import Any
 
 from crawlframe.errors import BadRequest
+from crawlframe.fetch.middlewares import is_cancelled
 from crawlframe.node.worker.commit.stores import Stores
 from crawlframe.node.worker.crawl.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
-from crawlframe.node.worker.verdict.failures import callback_traceback, is_cancelled
+from crawlframe.node.worker.verdict.failures import callback_traceback
 from crawlframe.render.knowledge import UNKNOWN, Knowledge, Lesson, URLTemplate, form_of
 from crawlframe.render.required import required_of
 from crawlframe.render.yielded import NOTHING, Attempt, Reason, Yielded, lacks, lesson_of, reason_of
@@ -156,19 +157,16 @@ class Rendering:
                     found = _yielded(outcome, crawl)
                     attempt.lesson = lesson_of(attempt.plain, found, attempt.reason)
         elif judged and 200 <= response.status < 300:
-            self._judge(attempt, outcome, crawl)
+            if outcome.verdict is Verdict.ERROR and outcome.reason == "callback":
+                _render(outcome, Reason.FAILED, NOTHING)
+            elif outcome.verdict is Verdict.DONE:
+                plain = _yielded(outcome, crawl)
+                reason = reason_of(plain, attempt.known)
+                if reason is not None:
+                    _render(outcome, reason, plain)
+                else:
+                    attempt.lesson = Lesson.STATIC if plain.items else Lesson.BARE
         return outcome
-
-    def _judge(self, attempt: Attempt, outcome: Outcome, crawl: TaskCrawl) -> None:
-        if outcome.verdict is Verdict.ERROR and outcome.reason == "callback":
-            _render(outcome, Reason.FAILED, NOTHING)
-        elif outcome.verdict is Verdict.DONE:
-            plain = _yielded(outcome, crawl)
-            reason = reason_of(plain, attempt.known)
-            if reason is not None:
-                _render(outcome, reason, plain)
-            else:
-                attempt.lesson = Lesson.STATIC if plain.items else Lesson.BARE
 
     async def _is_asked(self, outcome: Outcome, crawl: TaskCrawl, response: Response) -> bool:
         """Whether ``needs_browser`` says so. Raises its errors."""

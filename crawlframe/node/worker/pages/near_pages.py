@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from crawlframe.fetch.middlewares import is_cancelled
 from crawlframe.frontier.near import Like, NearPage
 from crawlframe.near.fingerprint import (
     PREFIX,
@@ -24,7 +25,7 @@ from crawlframe.node.worker.commit.stores import Batches, Stores
 from crawlframe.node.worker.crawl.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl.stage import ClaimedFetch, Next
 from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
-from crawlframe.node.worker.verdict.failures import callback_traceback, is_cancelled
+from crawlframe.node.worker.verdict.failures import callback_traceback
 from crawlframe.pages.copy import Results
 from crawlframe.response.response import Response
 from crawlframe.response.stored_page import NearDuplicate

@@ -66,8 +66,8 @@ class Crawls:
         future = self._crawls.get(key)
         if future is None:
             future = self._crawls[key] = asyncio.ensure_future(self._open(task, rid, offline))
-            if len(self._crawls) > MAX_CRAWLS:
-                self._drop_one()
+            if len(self._crawls) > MAX_CRAWLS and (opened := next(self._opened(), None)):
+                self._leave(opened[0])  # it has waited longest for a request
         try:
             crawl = future.result() if future.done() else await asyncio.shield(future)
             crawl.used = time.monotonic()
@@ -94,11 +94,6 @@ class Crawls:
         """Closes all tasks, and waits until every hook has ended."""
         self.let_go()
         await asyncio.gather(*self._leaving)
-
-    def _drop_one(self) -> None:
-        """Closes the task that has waited longest for a request."""
-        if opened := next(self._opened(), None):
-            self._leave(opened[0])
 
     def _opened(self) -> Iterator[tuple[Key, TaskCrawl]]:
         for key, future in self._crawls.items():

@@ -39,7 +39,12 @@ class CrawlMaker:
             around = (*type(spider).middlewares, *layers)
             middlewares: Middlewares | None = Middlewares(around, self._deadline)
         else:
-            middlewares = self._middlewares_of(type(spider))
+            # One set for all tasks of a spider in this worker.
+            kind = type(spider)
+            if kind not in self._middlewares:
+                own = Middlewares(kind.middlewares, self._deadline)
+                self._middlewares[kind] = own if own.layers else None
+            middlewares = self._middlewares[kind]
         pipelines = Pipelines(spider.pipelines, type(spider).item)
         return TaskCrawl.of(spec, spider, start_arguments, middlewares, pipelines)
 
@@ -52,13 +57,6 @@ class CrawlMaker:
             number, kind = spec.recipe.number, spider_of_stored(spec.recipe.text)
             self._recipes[spec.spider] = number, kind
         return kind
-
-    def _middlewares_of(self, kind: type[Spider]) -> Middlewares | None:
-        """Returns one set for all tasks of a spider in this worker."""
-        if kind not in self._middlewares:
-            own = Middlewares(kind.middlewares, self._deadline)
-            self._middlewares[kind] = own if own.layers else None
-        return self._middlewares[kind]
 
 
 class NotOpened(Exception):

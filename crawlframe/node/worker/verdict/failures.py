@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import traceback
 from pathlib import Path
@@ -132,9 +131,3 @@ def as_fetch_error(raised: Exception) -> FetchError:
         return error
     log.error("a fetch failed inside the engine", exc_info=raised)
     return EngineFailed(callback_traceback(raised))
-
-
-def is_cancelled() -> bool:
-    """Whether this asyncio task is being cancelled: authors' code may raise CancelledError, too."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

@@ -260,17 +260,12 @@ def _seconds(text: str) -> float:
     try:
         number = float(text)
     except ValueError:
-        return _until(text)
+        for read in (parsedate_to_datetime, datetime.fromisoformat):
+            try:
+                return max(0.0, read(text).timestamp() - time.time())
+            except (TypeError, ValueError, OverflowError):
+                continue
+        return math.nan
     if number >= 1000 * EPOCH:
         number /= 1000
     return max(0.0, number - time.time()) if number >= EPOCH else number
-
-
-def _until(text: str) -> float:
-    """Seconds until a time in the form of HTTP or of ISO 8601."""
-    for read in (parsedate_to_datetime, datetime.fromisoformat):
-        try:
-            return max(0.0, read(text).timestamp() - time.time())
-        except (TypeError, ValueError, OverflowError):
-            continue
-    return math.nan
