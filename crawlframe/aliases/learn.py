@@ -119,7 +119,10 @@ class _Site:
             done.add(best.rule.identity)
             found.append(best)
             self._accepted.append(best.rule)
-            self._apply(best.rule)
+            aliases = Aliases(self._accepted)
+            for url, key in self._keys.items():
+                if best.rule.rewritten(key) != key:
+                    self._keys[url] = aliases.key(url)
         accepted = {one.rule.identity for one in found}
         self._index()
         for rule in known:
@@ -140,12 +143,6 @@ class _Site:
         for url, key in self._keys.items():
             self._by_key[key].append(url)
             self._by_content[self._pages[url].exact].append(url)
-
-    def _apply(self, rule: AliasRule) -> None:
-        aliases = Aliases(self._accepted)
-        for url, key in self._keys.items():
-            if rule.rewritten(key) != key:
-                self._keys[url] = aliases.key(url)
 
     def _candidates(self) -> Iterator[Candidate]:
         """Rules, each with the keys that it may change."""

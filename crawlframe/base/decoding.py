@@ -74,15 +74,12 @@ class Decoding:
                 part = next(self._parts, None)
                 if part is None:
                     return True
-                self._take(part, name)
+                check_size(self._out.tell() + len(part), self._limit, name, self._url)
+                self._out.write(part)
+                self.size += len(part)
             return False
         except INVALID as error:
             raise BadEncoding(f"{self._url}: the body is not valid {name}: {error}") from None
-
-    def _take(self, part: bytes, name: str) -> None:
-        check_size(self._out.tell() + len(part), self._limit, name, self._url)
-        self._out.write(part)
-        self.size += len(part)
 
 
 class FileBody:

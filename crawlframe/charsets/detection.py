@@ -113,10 +113,6 @@ def undeclared(body: bytes, kind: str, url: str) -> str:
     if kind == "binary":
         return _codec(WESTERN)
     host = urlsplit(url).hostname or ""
-    return _by_bytes_or_place(sample, body[:_HTML_WITHIN], host)
-
-
-def _by_bytes_or_place(sample: bytes, head: bytes, host: str) -> str:
     digest = _digest(sample)
     domain = host.rpartition(".")[2]
     guess, confident = _guess(digest, domain)
@@ -128,7 +124,7 @@ def _by_bytes_or_place(sample: bytes, head: bytes, host: str) -> str:
     if letters:
         _remember(host, guess)
         return guess
-    label = encoding_of_language(_language(head))
+    label = encoding_of_language(_language(body[:_HTML_WITHIN]))
     if label is not None:
         usual = _kin(_codec(label), of_kin)
         _remember(host, usual)

@@ -46,19 +46,14 @@ class Dependencies:
             if name in seen:
                 continue
             seen.add(name)
-            imported = self._imported(name)
+            if name not in self._imports:
+                self._imports[name] = self._read(name)
+            imported = self._imports[name]
             if imported is None:
                 return None
             waiting += imported - seen
         found = {path for name in seen if (path := self._file(sys.modules.get(name)))}
         return found or None
-
-    def _imported(self, name: str) -> set[str] | None:
-        """The authors' modules that a module names in its imports, with the packages that they are
-        in; None if that is unknown."""
-        if name not in self._imports:
-            self._imports[name] = self._read(name)
-        return self._imports[name]
 
     def _read(self, name: str) -> set[str] | None:
         module = sys.modules.get(name)
@@ -101,15 +96,11 @@ def _names(node: ast.AST, package: str) -> set[str] | None:
             return {base, *(f"{base}.{alias.name}" for alias in names)}
         case ast.Call(ast.Name(function) | ast.Attribute(attr=function), arguments):
             if function in DYNAMIC:
-                return _constant(arguments)
+                match arguments:
+                    case [ast.Constant(str(name))] if not name.startswith("."):
+                        return {name}
+                return None
     return set()
-
-
-def _constant(arguments: list[ast.expr]) -> set[str] | None:
-    match arguments:
-        case [ast.Constant(str(name))] if not name.startswith("."):
-            return {name}
-    return None
 
 
 def marks(registry: Registry, spiders: Iterable[str]) -> dict[str, str]:

@@ -68,7 +68,17 @@ class Server:
         lock = open_lock(self.directory / "server.lock")
         try:
             if try_lock(lock, fcntl.LOCK_EX):
-                self._spawn(lock)
+                self.socket_path.unlink(missing_ok=True)
+                fresh = self.log.exists() and self.log.stat().st_size > MAX_LOG
+                with self.log.open("wb" if fresh else "ab") as log:
+                    self.log_start = log.tell()
+                    self.process = subprocess.Popen(
+                        self.command,
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=log,
+                        pass_fds=[lock],
+                    )
             else:
                 self.process = None
         finally:
@@ -90,15 +100,6 @@ class Server:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
-
-    def _spawn(self, lock: int) -> None:
-        self.socket_path.unlink(missing_ok=True)
-        fresh = self.log.exists() and self.log.stat().st_size > MAX_LOG
-        with self.log.open("wb" if fresh else "ab") as log:
-            self.log_start = log.tell()
-            self.process = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[lock]
-            )
 
     def _wait_for_answer(self) -> None:
         deadline = time.monotonic() + ANSWER_WITHIN

@@ -78,17 +78,12 @@ def with_all_roots(selector: Selector) -> Selector:
     body = root if body is None else body
     for other in others:
         for part in (other, *other.findall("body")):
-            _add_text(body, part.text)
+            if part.text and len(body):
+                body[-1].tail = (body[-1].tail or "") + part.text
+            elif part.text:
+                body.text = (body.text or "") + part.text
             body.extend([child for child in part if child.tag not in ("head", "body")])
     return selector
-
-
-def _add_text(body: Any, text: str | None) -> None:
-    """Adds a text behind the last element."""
-    if text and len(body):
-        body[-1].tail = (body[-1].tail or "") + text
-    elif text:
-        body.text = (body.text or "") + text
 
 
 def check_slow(root: Any, size: int, parser: str, url: str) -> None:

@@ -175,16 +175,25 @@ class URLFamilies:
         bucket = self._buckets.use(group)
         if bucket is None:
             bucket = self._buckets[group] = _Bucket()
-        self._note_word(bucket, group.depth, parts)
+        # The name of a page, with a dot, would be a kind of pages.
+        kind, name = parts[group.depth - 2 : group.depth]
+        if not kind and len(name) <= LONGEST_KIND and name.isidentifier():
+            if len(bucket.words) >= SHAPES:
+                bucket.words.clear()
+            bucket.words.add((parts[0] if group.depth > 2 else None, name))
         family = self._fitting(bucket, parts)
         if family is None:
             family = self._similar(bucket, parts)
             if family is not None:
-                self._widen(bucket, family, parts)
+                family.take(parts)
+                if family.is_open:
+                    self._open(bucket, family)
                 family = family.root()
             else:
                 family = self._new(bucket, Family(group, parts, url))
-            self._remember(bucket, parts, family)
+            if len(bucket.shapes) >= SHAPES:
+                bucket.shapes.clear()
+            bucket.shapes[parts] = family
         family.size += 1
         # The more there are, the longer merging takes, and the less often it is done.
         if bucket.waiting >= max(MAX_CLUSTERS, len(bucket.families) // 4):
@@ -211,15 +220,6 @@ class URLFamilies:
             for family in bucket.families
             if family.merged is None
         ]
-
-    @staticmethod
-    def _note_word(bucket: _Bucket, depth: int, parts: tuple[str, ...]) -> None:
-        """Remembers a page whose name, with a dot, would be a kind of pages."""
-        kind, name = parts[depth - 2 : depth]
-        if not kind and len(name) <= LONGEST_KIND and name.isidentifier():
-            if len(bucket.words) >= SHAPES:
-                bucket.words.clear()
-            bucket.words.add((parts[0] if depth > 2 else None, name))
 
     def _fitting(self, bucket: _Bucket, parts: tuple[str, ...]) -> Family | None:
         """The family that the parts fit without a comparison."""
@@ -279,11 +279,6 @@ class URLFamilies:
         bucket.waiting += 1
         return family
 
-    def _widen(self, bucket: _Bucket, family: Family, parts: tuple[str | None, ...]) -> None:
-        family.take(parts)
-        if family.is_open:
-            self._open(bucket, family)
-
     def _open(self, bucket: _Bucket, family: Family) -> None:
         known = bucket.open.setdefault(family.parts, family)
         if known.root() is not family:
@@ -291,11 +286,6 @@ class URLFamilies:
         mask = tuple(at for at, part in enumerate(family.parts) if part is None)
         if mask not in bucket.masks:
             bucket.masks = sorted([*bucket.masks, mask], key=len)
-
-    def _remember(self, bucket: _Bucket, parts: tuple[str, ...], family: Family) -> None:
-        if len(bucket.shapes) >= SHAPES:
-            bucket.shapes.clear()
-        bucket.shapes[parts] = family
 
     def _merge(self, bucket: _Bucket) -> None:
         bucket.waiting = 0

@@ -177,11 +177,6 @@ def to_date(value: Any, form: str = "") -> str:
     return _moment(value, form).date().isoformat()
 
 
-def to_datetime(value: Any, form: str = "") -> str:
-    """The date and time of a text by ISO 8601."""
-    return _moment(value, form).isoformat()
-
-
 def _moment(value: Any, form: str) -> datetime:
     text = " ".join(str(value).split())
     if form:
@@ -229,10 +224,6 @@ def _replace(value: Any, parameter: str, url: str) -> str:
     return text.replace(old, new)
 
 
-def _parsed(value: Any, parameter: str, url: str) -> Any:
-    return loads(value) if isinstance(value, str) else value
-
-
 def _text_list(values: list[Any], parameter: str, url: str) -> str:
     texts = [str(value) for value in values]
     if sum(map(len, texts)) + len(parameter) * len(texts) > MAX_TEXT:
@@ -262,13 +253,16 @@ CONVERTERS: dict[str, Converter] = {
         lambda value, form, url: to_date(value, form), "date:%d/%m/%Y", "a form", may_lack=True
     ),
     "datetime": Converter(
-        lambda value, form, url: to_datetime(value, form),
+        lambda value, form, url: _moment(value, form).isoformat(),
         "datetime:%d/%m/%Y %H:%M",
         "a form",
         may_lack=True,
     ),
     "url": Converter(lambda value, _, url: to_url(value, url), "a whole URL"),
-    "json": Converter(_parsed, "the data that JSON text stands for"),
+    "json": Converter(
+        lambda value, _, url: loads(value) if isinstance(value, str) else value,
+        "the data that JSON text stands for",
+    ),
     "replace": Converter(_replace, "replace:old=>new", "the text that is replaced"),
     "split": Converter(
         lambda value, mark, url: [part.strip() for part in str(value).split(mark)],

@@ -267,7 +267,7 @@ def filled(template: str, values: Mapping[str, Any]) -> Iterator[str]:
         if span := RANGE.fullmatch(part):
             first, last = span.groups()
             width = len(first) if first.startswith("0") else 0
-            choices.append(_numbers(int(first), int(last), width))
+            choices.append([f"{number:0{width}d}" for number in range(int(first), int(last) + 1)])
         elif name := PLACE.fullmatch(part):
             value = values[name[1]]
             several = value if isinstance(value, list | tuple) else [value]
@@ -276,7 +276,3 @@ def filled(template: str, values: Mapping[str, Any]) -> Iterator[str]:
         else:
             choices.append([part])
     return map("".join, product(*choices))
-
-
-def _numbers(first: int, last: int, width: int) -> list[str]:
-    return [f"{number:0{width}d}" for number in range(first, last + 1)]

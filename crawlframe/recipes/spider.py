@@ -61,7 +61,7 @@ class RecipeDomains:
         for url in urls:
             host = url.split("/", 3)[2:3]
             if host and not PLACE.search(host[0]):
-                found[_site(PLACE.sub("x", url))] = None
+                found[hostname_of(normalise(PLACE.sub("x", url))).removeprefix("www.")] = None
         return tuple(found)
 
 
@@ -221,7 +221,3 @@ def spider_of(recipe: Recipe, module: str, file: Path | None = None) -> type[Rec
 
 def _type(argument: Argument) -> Any:
     return Literal[argument.choices] if argument.choices else TYPES[argument.type]
-
-
-def _site(url: str) -> str:
-    return hostname_of(normalise(url)).removeprefix("www.")

@@ -126,13 +126,9 @@ def _read(code: int, data: bytes) -> Any:
 # -- Python's own types ------------------------------------------------------------------------
 
 
-def _zone(moment: datetime | time) -> str | None:
-    """The name of its time zone; other zones are sent as their offset from UTC."""
-    return moment.tzinfo.key if isinstance(moment.tzinfo, ZoneInfo) else None
-
-
 def _clock_parts(moment: datetime | time) -> list[Any]:
-    zone = _zone(moment)
+    # Other zones are sent as their offset from UTC.
+    zone = moment.tzinfo.key if isinstance(moment.tzinfo, ZoneInfo) else None
     text = (moment.replace(tzinfo=None) if zone else moment).isoformat()
     return [text, zone, moment.fold]
 

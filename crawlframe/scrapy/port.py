@@ -314,9 +314,6 @@ class Items:
                     item = await ensure_awaitable(item)
         except Exception as error:
             raise self._ended(error, item, name, response) from error
-        return self._scraped(item, name, response)
-
-    def _scraped(self, item: Any, name: str, response: Response | None) -> Any:
         if item is None:
             raise DropItem(f"{name} returned None")
         self._crawler.note("item_scraped_count")

@@ -83,9 +83,6 @@ class PortedSpider(Spider):
     def parse(self) -> Any:
         return self._opened_port().method("parse")
 
-    def _begin(self) -> Any:
-        return self._opened_port().callbacks.begin()
-
     def _opened_port(self) -> Port:
         if self._port is None:
             raise SpiderError(f"spider {self.name!r} of Scrapy runs only in a task")
@@ -172,7 +169,7 @@ def start_with(parameters: dict[str, inspect.Parameter]) -> Callable[..., Any]:
     """A method ``start`` that declares these arguments; the spider has got them before."""
 
     def start(self: Any, **given: Any) -> Any:
-        return self._begin()
+        return self._opened_port().callbacks.begin()
 
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     start.__signature__ = inspect.Signature([own, *parameters.values()])  # type: ignore[attr-defined]

@@ -17,12 +17,7 @@ def stream(
     their order. It is an async generator if one of ``methods`` is async."""
     if any(map(_is_async, methods)):
         return _stream_async(results)
-    return _stream(results)
-
-
-def _stream(results: Iterable[Any]) -> Generator[Any]:
-    for result in results:
-        yield from _each(result)
+    return (thing for result in results for thing in _each(result))
 
 
 async def _stream_async(results: Iterable[Any]) -> AsyncGenerator[Any]:

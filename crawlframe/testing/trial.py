@@ -128,7 +128,13 @@ class Trial:
             raise BadRequest(outcome.detail)
         result = Result.of(outcome)
         for request in result.requests:
-            self._check(request)
+            assert self._crawl is not None
+            try:
+                check_fit(self._crawl, request)
+                if request.errback:
+                    method(self._crawl, request.errback)
+            except Park as park:
+                raise SpiderError(f"{park}: {request!r}") from None
         return result
 
     @property
@@ -171,40 +177,29 @@ class Trial:
 
     def _make(self, spec: TaskSpec) -> TaskCrawl:
         try:
-            self._crawl = self._made(spec)
+            spider, start_arguments = build(
+                self._kind, spec.arguments, spec.settings, complete=False
+            )
+            if self._object is not None:
+                for name in spec.arguments.keys() - start_arguments.keys():
+                    setattr(self._object, name, getattr(spider, name))
+                spider = self._object
+            middlewares = self._kind.middlewares if self._with_middlewares else ()
+            layers = layers_of(spider)
+            if not self._with_tokens:
+                layers = tuple(one for one in layers if not isinstance(one, AccessToken))
+            middlewares = (*middlewares, *layers)
+            self._crawl = TaskCrawl.of(
+                spec,
+                spider,
+                start_arguments,
+                Middlewares(middlewares, self._settings.deadline) if middlewares else None,
+                Pipelines(spider.pipelines if self._with_pipelines else (), self._kind.item),
+            )
         except BaseException as error:  # the author's __init__ and properties run here
             self._failures.append(error)
             raise
         return self._crawl
-
-    def _made(self, spec: TaskSpec) -> TaskCrawl:
-        spider, start_arguments = build(self._kind, spec.arguments, spec.settings, complete=False)
-        if self._object is not None:
-            for name in spec.arguments.keys() - start_arguments.keys():
-                setattr(self._object, name, getattr(spider, name))
-            spider = self._object
-        middlewares = self._kind.middlewares if self._with_middlewares else ()
-        layers = layers_of(spider)
-        if not self._with_tokens:
-            layers = tuple(one for one in layers if not isinstance(one, AccessToken))
-        middlewares = (*middlewares, *layers)
-        return TaskCrawl.of(
-            spec,
-            spider,
-            start_arguments,
-            Middlewares(middlewares, self._settings.deadline) if middlewares else None,
-            Pipelines(spider.pipelines if self._with_pipelines else (), self._kind.item),
-        )
-
-    def _check(self, request: Request) -> None:
-        """Raises SpiderError if a node would park the request when its turn comes."""
-        assert self._crawl is not None
-        try:
-            check_fit(self._crawl, request)
-            if request.errback:
-                method(self._crawl, request.errback)
-        except Park as park:
-            raise SpiderError(f"{park}: {request!r}") from None
 
 
 def make_response(

@@ -63,7 +63,9 @@ def extract(html: str, url: str, latest: date) -> Extracted:
         stated = None
         if "published_time" not in html and "datePublished" not in html:
             stated = _stated(tree, latest.isoformat())
-        _shorten_metadata(tree)
+        for meta in tree.iter("meta"):
+            if len(content := meta.get("content", "")) > MAX_CONTENT:
+                meta.set("content", content[:MAX_CONTENT])
         _repair_json(tree)
         if "\\" in html:
             _repair_formulas(tree)
@@ -101,12 +103,6 @@ def _stated(tree: Any, latest: str) -> str | None:
     bounds = datetime(1990, 1, 1), datetime.fromisoformat(latest)
     days = {try_date_expr(text, "%Y-%m-%d", False, *bounds) for text in plain}
     return days.pop() if len(days) == 1 else None
-
-
-def _shorten_metadata(tree: Any) -> None:
-    for meta in tree.iter("meta"):
-        if len(content := meta.get("content", "")) > MAX_CONTENT:
-            meta.set("content", content[:MAX_CONTENT])
 
 
 def _repair_json(tree: Any) -> None:

@@ -166,7 +166,14 @@ class SegmentWriter:
         """Writes the records of all captures, or of none, and returns their places, in order."""
         with named_errors(self.directory):
             self._finish_if_due()
-            self._take_up()
+            # The open segment must end with a complete record.
+            if self._file >= 0 and not is_at(self._path, self._file):
+                self._let_go()
+            if self._file < 0:
+                self._open()
+            if self._torn:
+                os.ftruncate(self._file, self._end)
+                self._torn = False
             segment = self._path.name.removesuffix(OPEN)
             places: list[CapturePlace] = []
             buffer, at, written = bytearray(), self._end, self._end
@@ -223,16 +230,6 @@ class SegmentWriter:
         """Finishes the segment."""
         with named_errors(self.directory):
             self._finish()
-
-    def _take_up(self) -> None:
-        """Makes the open segment one that ends with a complete record."""
-        if self._file >= 0 and not is_at(self._path, self._file):
-            self._let_go()
-        if self._file < 0:
-            self._open()
-        if self._torn:
-            os.ftruncate(self._file, self._end)
-            self._torn = False
 
     def _open(self) -> None:
         if not self._made:
