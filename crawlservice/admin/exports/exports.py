@@ -238,7 +238,18 @@ def control_page(request: HttpRequest, pk: int) -> HttpResponse:
     form = ControlForm(posted(request))
     if form.is_valid():
         try:
-            return _controlled(request, export, form.cleaned_data["begin"])
+            begin = form.cleaned_data["begin"]
+            if "_try" in request.POST:
+                _try(request, export)
+                return HttpResponseRedirect(request.path)
+            if "_restart" in request.POST:
+                if not begin:
+                    raise BadExport("begin", gettext("say from where, such as beginning"))
+                _change(request, export, "restart", begin=begin)
+            else:
+                _change(request, export, "pause" if "_pause" in request.POST else "resume")
+            messages.success(request, _("{export} was changed").format(export=export.name))
+            return to("crawlservice_export_changelist")
         except BadExport as error:
             form.add_error("begin", str(error).partition(": ")[2])
         except CrawlframeError as error:
@@ -254,17 +265,3 @@ def control_page(request: HttpRequest, pk: int) -> HttpResponse:
         form=form,
         is_fullwidth="",
     )
-
-
-def _controlled(request: HttpRequest, export: Export, begin: str) -> HttpResponse:
-    if "_try" in request.POST:
-        _try(request, export)
-        return HttpResponseRedirect(request.path)
-    if "_restart" in request.POST:
-        if not begin:
-            raise BadExport("begin", gettext("say from where, such as beginning"))
-        _change(request, export, "restart", begin=begin)
-    else:
-        _change(request, export, "pause" if "_pause" in request.POST else "resume")
-    messages.success(request, _("{export} was changed").format(export=export.name))
-    return to("crawlservice_export_changelist")

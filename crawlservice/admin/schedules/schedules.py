@@ -132,7 +132,20 @@ class ScheduleAdmin(Owner, Journaled):
     def form_context(self, request: HttpRequest, pk: str | None) -> dict[str, Any]:
         context: dict[str, Any] = {"zones": sorted(available_timezones())}
         if (number := row_number(pk)) is not None:
-            context["runs"] = latest_runs(number)
+            runs = Run.objects.filter(schedule=number).select_related("schedule", "task")
+            latest = runs.defer(*NOT_SHOWN).order_by("-due_at")[:MAX_RUNS]
+            rows = [
+                [
+                    moment(run.due_at, zone_of(run.schedule)),
+                    outcome_badge(run.outcome),
+                    task_link(run.task_id),
+                    outcome_of(run.task),
+                    run.problem,
+                ]
+                for run in latest
+            ]
+            titles = [_("due at"), _("outcome"), _("task"), _("state of the task"), _("remark")]
+            context["runs"] = {"headers": titles, "rows": rows}
         return context
 
     def _choice(self, request: HttpRequest, object_id: str | None) -> HttpResponse:
@@ -290,24 +303,6 @@ def _upcoming(schedule: Schedule) -> dict[str, Any]:
         return {"problem": error}
     words = in_words(schedule.cron, schedule.every)
     return {"words": words, "times": [moment(due, zone_of(schedule)) for due in found]}
-
-
-def latest_runs(schedule: int) -> dict[str, Any]:
-    """The latest runs of a schedule, for the theme's table."""
-    runs = Run.objects.filter(schedule=schedule).select_related("schedule", "task")
-    latest = runs.defer(*NOT_SHOWN).order_by("-due_at")[:MAX_RUNS]
-    rows = [
-        [
-            moment(run.due_at, zone_of(run.schedule)),
-            outcome_badge(run.outcome),
-            task_link(run.task_id),
-            outcome_of(run.task),
-            run.problem,
-        ]
-        for run in latest
-    ]
-    titles = [_("due at"), _("outcome"), _("task"), _("state of the task"), _("remark")]
-    return {"headers": titles, "rows": rows}
 
 
 @admin.register(Run)

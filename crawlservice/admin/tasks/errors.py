@@ -81,15 +81,10 @@ def group_page(request: HttpRequest, pk: int) -> HttpResponse:
         *(request, "error_group", _("Errors of {spider}").format(spider=group.row.spider)),
         group=group,
         versions=error_groups.versions(pk),
-        kept=_kept(group),
+        kept=KeptPage.objects.filter(rid=group.example.rid).only("pk").first(),
         retry_query=urlencode(_given(group.row.spider, "", pk, None)),
         may_retry=may_retry(request),
     )
-
-
-def _kept(group: error_groups.GroupNow) -> KeptPage | None:
-    """The page of the example, if it is kept."""
-    return KeptPage.objects.filter(rid=group.example.rid).only("pk").first()
 
 
 @page("errors/retry/", "errors_retry", "steer_task", FORM)

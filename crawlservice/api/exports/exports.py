@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -95,7 +94,9 @@ def list_exports(request: HttpRequest, after: After = None, limit: Limit = 100) 
     """All exports, with how far each is."""
     file = ExportFile.objects.first()
     rows = with_newest(Export.objects.all())
-    page = oldest_first("exports", rows, after, limit, _listed)
+    page = oldest_first(
+        "exports", rows, after, limit, lambda some: [_out(row, listed=True) for row in some]
+    )
     return page | {"file_problems": file.problems if file else []}
 
 
@@ -159,10 +160,6 @@ def delete_export(request: ApiRequest, name: Name) -> Status[None]:
 
 def _found(name: str) -> Export:
     return find(with_newest(Export.objects.all()), "export", name, column="name")
-
-
-def _listed(rows: Sequence[Export]) -> list[dict[str, Any]]:
-    return [_out(row, listed=True) for row in rows]
 
 
 def _out(row: Export, *, listed: bool = False) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -119,14 +118,11 @@ def show_changes(
     if task.reparse is None:
         raise ApiError(409, "not_a_reparse", f"task {task_id} fetches; it parses no kept pages")
     found = changes(task_id, MAX_PAGES, examples=0)
-    page = oldest_first("examples", ParsedPage.objects.all(), after, limit, _as_json, task=task_id)
+    rows, listed = ParsedPage.objects.all(), lambda some: [*map(as_json, some)]
+    page = oldest_first("examples", rows, after, limit, listed, task=task_id)
     numbers = ("pages", "repaired", "added", "removed", "changed", "links", "complete")
     told = {name: getattr(found, name) for name in numbers}
     return {"parses": reparse.as_given(task), "fields": dict(found.fields), **told, **page}
-
-
-def _as_json(rows: Sequence[ParsedPage]) -> list[dict[str, Any]]:
-    return [as_json(row) for row in rows]
 
 
 def _operates(caller: Caller) -> bool:

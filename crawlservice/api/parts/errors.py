@@ -141,6 +141,7 @@ KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (RecursionError, 422, "invalid", "the body is nested too deeply"),
     (Http404, 404, "not_found", "there is nothing at this address"),
 )
+SLOWER = "too many requests; wait for Retry-After seconds"
 
 
 def _known(request: HttpRequest, error: Exception) -> HttpResponse:
@@ -150,18 +151,6 @@ def _known(request: HttpRequest, error: Exception) -> HttpResponse:
                 log.warning("%s %s: %s", request.method, request.path, error)
             return answer(status, code, message or str(error))
     raise error
-
-
-def _ours(request: HttpRequest, error: ApiError) -> HttpResponse:
-    return answer(error.status, error.code, str(error), error.field)
-
-
-def _missing(request: HttpRequest, error: NotFound) -> HttpResponse:
-    return answer(404, f"unknown_{error.noun}", str(error))
-
-
-def _field(request: HttpRequest, error: FieldError) -> HttpResponse:
-    return answer(422, "invalid", str(error), error.field)
 
 
 def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
@@ -185,10 +174,6 @@ def _http(request: HttpRequest, error: HttpError) -> HttpResponse:
     return answer(error.status_code, codes.get(error.status_code, "refused"), message)
 
 
-def _throttled(request: HttpRequest, error: Throttled) -> HttpResponse:
-    return answer(429, "too_many_requests", "too many requests; wait for Retry-After seconds")
-
-
 def _unknown(request: HttpRequest, error: Exception) -> HttpResponse:
     name = getattr(request, "request_id", "")
     log.exception("%s %s failed (request %s)", request.method, request.path, name)
@@ -200,12 +185,12 @@ def handle(api: NinjaAPI) -> None:
     ours: Iterable[tuple[type[Exception], Callable[[HttpRequest, Any], HttpResponse]]] = (
         (Exception, _unknown),
         *((kind, _known) for kind, *_ in KINDS),
-        (ApiError, _ours),
-        (FieldError, _field),
-        (NotFound, _missing),
+        (ApiError, lambda _, error: answer(error.status, error.code, str(error), error.field)),
+        (FieldError, lambda _, error: answer(422, "invalid", str(error), error.field)),
+        (NotFound, lambda _, error: answer(404, f"unknown_{error.noun}", str(error))),
         (ValidationError, _invalid),
         (HttpError, _http),
-        (Throttled, _throttled),
+        (Throttled, lambda _, error: answer(429, "too_many_requests", SLOWER)),
     )
     for kind, handler in ours:
         api.add_exception_handler(kind, handler)

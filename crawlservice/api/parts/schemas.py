@@ -69,14 +69,10 @@ class TaskIn(StrictInput):
     labels: Labels = Field({}, description=LABELLED)
 
 
-def _one_or_many(given: Any) -> str:
-    return "many" if isinstance(given, list) else "one"
-
-
 OneOrMany = Annotated[
     Annotated[TaskIn, Tag("one")]
     | Annotated[list[TaskIn], Field(min_length=1, max_length=BULK), Tag("many")],
-    Discriminator(_one_or_many),
+    Discriminator(lambda given: "many" if isinstance(given, list) else "one"),
 ]
 
 

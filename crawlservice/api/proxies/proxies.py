@@ -86,10 +86,6 @@ class ProxyListIn(ProxyFields):
     every: int = 3600
     enabled: bool = True
 
-    @property
-    def arguments_text(self) -> str:
-        return json.dumps(self.arguments)
-
 
 class ProxyListOut(Output):
     """A list of proxies. `found`: how many it has in the pool; `problem`: of the last read, or why
@@ -209,7 +205,7 @@ def add_proxy_list(request: ApiRequest, body: ProxyListIn) -> Status[ProxySource
         raise invalid("spider", "give place or spider, not both")
     if body.arguments and not body.spider:
         raise invalid("arguments", "arguments belong to a spider")
-    place: Any = body.place if not body.spider else body.arguments_text
+    place: Any = body.place if not body.spider else json.dumps(body.arguments)
     try:
         sealed = sealed_place(place, body.spider, body.every)
         check_every(body.every, body.spider)
