@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, ArgumentParser
+from argparse import SUPPRESS
 from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any, ClassVar
@@ -44,7 +44,12 @@ class Noun(ServiceCommand):
             told = made.help or f"{line[0].upper()}{line[1:]}."
             verb = adding.add_parser(name, help=line, description=told)
             made.add_arguments(verb)
-            _add_common(verb, common)
+            # Options of every command of Django may stand after the verb, too.
+            for action in common:
+                if not set(action.option_strings) & verb._option_string_actions.keys():
+                    hidden = copy(action)
+                    hidden.default = hidden.help = SUPPRESS
+                    verb._add_action(hidden)
         return parser
 
     def run_from_argv(self, argv: list[str]) -> None:
@@ -64,12 +69,3 @@ class Noun(ServiceCommand):
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         return self.of_verb(options.pop("verb")).execute(*args, **options)
-
-
-def _add_common(parser: ArgumentParser, actions: list[Any]) -> None:
-    """Options of every command of Django, which may stand after the verb, too."""
-    for action in actions:
-        if not set(action.option_strings) & parser._option_string_actions.keys():
-            hidden = copy(action)
-            hidden.default = hidden.help = SUPPRESS
-            parser._add_action(hidden)

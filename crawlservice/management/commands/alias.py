@@ -13,7 +13,7 @@ from crawlframe.base.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.aliases import rules
 from crawlservice.aliases.fetching import DELAY, Where
-from crawlservice.aliases.rules import Learned, check, propose
+from crawlservice.aliases.rules import check, propose
 from crawlservice.cli.command import ServiceCommand, add_dry_run, add_json
 from crawlservice.cli.listing import Listing, attributes, plain
 from crawlservice.cli.noun import Noun
@@ -69,21 +69,18 @@ class LearnRules(ServiceCommand):
             task=where.task, spider=where.spider, host=where.host,
         )  # fmt: skip
         if pairs:
-            self._verify(learned, pairs, delay)
+            identity, lacks = identity_here()
+            if lacks:
+                self.stderr.write(f"note: {lacks}")
+            for row in check(learned, frontier().permits, identity, pairs=pairs, delay=delay):
+                problem = f": {row.problem}" if row.problem else ""
+                self.stdout.write(plain(f"{row.pk} {_told(row)} is {row.state}{problem}"))
         numbers = [row.pk for row, _ in learned.waiting]
         waits = AliasRule.objects.filter(pk__in=numbers, state=AliasRule.State.PROPOSED).count()
         told = f"; {waits} of them are only proposed, and not used: learn again to verify them"
         if numbers:
             undo = f"alias forget {' '.join(map(str, numbers))}"
             self.done(f"{len(numbers)} rules learned{told if waits else ''}", undo)
-
-    def _verify(self, learned: Learned, pairs: int, delay: float) -> None:
-        identity, lacks = identity_here()
-        if lacks:
-            self.stderr.write(f"note: {lacks}")
-        for row in check(learned, frontier().permits, identity, pairs=pairs, delay=delay):
-            problem = f": {row.problem}" if row.problem else ""
-            self.stdout.write(plain(f"{row.pk} {_told(row)} is {row.state}{problem}"))
 
 
 class ListRules(ServiceCommand):

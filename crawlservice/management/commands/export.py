@@ -15,10 +15,6 @@ from crawlservice.exports.source import state_of, with_newest
 from crawlservice.models import Export, ExportFile
 
 
-def _position(export: Any) -> str:
-    return f"{export.position:,} / {export.newest:,}"
-
-
 class ListExports(JsonCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         found = [*with_newest(Export.objects.all())]
@@ -59,7 +55,7 @@ EXPORTS = Listing[Any](
         **attributes("name"),
         "state": state_of,
         "exports": _scope,
-        "position": _position,
+        "position": lambda export: f"{export.position:,} / {export.newest:,}",
         **attributes("exported=rows", "last sent=last_at", "last batch=last_batch"),
     },
     "no exports; add one in the admin, by the API, or in exports.toml",

@@ -123,7 +123,7 @@ def listing(nodes: list[Node]) -> Listing[Node]:
     columns: dict[str, Callable[[Node], Any]] = {
         **attributes("node", "state"),
         "for": _age,
-        "code": _code,
+        "code": lambda node: f"{node.version or '-'}{' (differs)' if node.skew else ''}",
         **attributes("candidate", "reloads"),
         "last took": lambda node: f"{node.seconds:.2f} s" if node.seconds else None,
         **attributes("workers"),
@@ -165,10 +165,6 @@ def _age(node: Node) -> str:
         return "-"
     # The clock of the node's machine may be ahead of ours.
     return duration(max(0.0, (timezone.now() - node.since).total_seconds()))
-
-
-def _code(node: Node) -> str:
-    return f"{node.version or '-'}{' (differs)' if node.skew else ''}"
 
 
 class RollOut(ServiceCommand):

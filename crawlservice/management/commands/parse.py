@@ -212,7 +212,12 @@ class PageParser:
         try:
             result = trial.run(request)
         except (Exception, SystemExit) as error:  # the author's code may raise anything
-            trace = _authors_trace(error)
+            # From the first frame on that is not ours.
+            frames = traceback.extract_tb(error.__traceback__)
+            first = next(
+                (n for n, one in enumerate(frames) if not one.filename.startswith(OURS)), None
+            )
+            trace = "" if first is None else "".join(traceback.format_list(frames[first:]))
             if isinstance(error, CrawlframeError) and not trace:
                 raise
             what = "".join(traceback.format_exception_only(error)).strip()
@@ -287,10 +292,3 @@ def _callbacks(spider: type[Spider]) -> list[str]:
 
 def _names(spider: type[Spider], host: str) -> bool:
     return is_within(host, map(str.lower, spider.allowed_domains))
-
-
-def _authors_trace(error: BaseException) -> str:
-    """Returns the traceback from the first frame on that is not ours."""
-    frames = traceback.extract_tb(error.__traceback__)
-    first = next((n for n, one in enumerate(frames) if not one.filename.startswith(OURS)), None)
-    return "" if first is None else "".join(traceback.format_list(frames[first:]))

@@ -53,7 +53,14 @@ class Command(ServiceCommand):
             if self.console.is_terminal:
                 self._live(every or 1.0, options["n"])
             else:
-                self._lines(every or PLAIN_EVERY, options["n"])
+                looks = options["n"]
+                view = ClusterView()
+                while looks is None or looks > 0:
+                    view.refresh()
+                    print(view.line(), file=self.console.file, flush=True)
+                    looks = looks and looks - 1
+                    if looks != 0:
+                        time.sleep(every or PLAIN_EVERY)
         except KeyboardInterrupt:
             pass
 
@@ -67,15 +74,6 @@ class Command(ServiceCommand):
                 looks = looks and looks - 1
                 if keys.key(every) in ("q", "Q"):
                     return
-
-    def _lines(self, every: float, looks: int | None) -> None:
-        view = ClusterView()
-        while looks is None or looks > 0:
-            view.refresh()
-            print(view.line(), file=self.console.file, flush=True)
-            looks = looks and looks - 1
-            if looks != 0:
-                time.sleep(every)
 
 
 @dataclass

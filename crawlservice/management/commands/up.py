@@ -47,7 +47,8 @@ class Command(ServiceCommand):
         if options["workers"] is not None:
             node += ["--workers", str(options["workers"])]
         with listen(options["bind"]) as listener:
-            _check(listener)
+            if found := exposure.refusal([str(listener.getsockname()[0])]):
+                raise ConfigError(found)
             self._print_address(listener)
             connection.close()
             stop_timeout = settings.CRAWLFRAME.grace + STOP_MARGIN
@@ -98,13 +99,6 @@ def listen(bind: str) -> socket.socket:
         else:
             reason = f"{host} is not an address of this machine; give one of its addresses"
         raise ConfigError(f"{reason}, for instance with --bind {DEFAULT_BIND[:-4]}8001") from None
-
-
-def _check(listener: socket.socket) -> None:
-    """Raises ConfigError if the settings expose pages that must not be reachable at that
-    address."""
-    if found := exposure.refusal([str(listener.getsockname()[0])]):
-        raise ConfigError(found)
 
 
 def _web(listener: socket.socket) -> list[str]:
