@@ -47,7 +47,10 @@ def announce(now: datetime) -> bool:
             with contained(f"alert rule {rule.pk}"):
                 if _batches(rule, alerts, now):
                     _announce(rule.pk, now)
-    _forget_disabled()
+    # The end of these alerts is not reported when their rule is enabled again.
+    rows = AlertNotice.objects.filter(over=False, rule__enabled=False)
+    if rows.exists():
+        rows.filter(~Q(alert__resolved_at=None)).update(over=True)
     return AlertMessage.objects.filter(SENDABLE, next_at__lte=now).exists()
 
 
@@ -168,14 +171,6 @@ def _message(
 
 def _finish(rule: AlertRule, numbers: Iterable[int]) -> None:
     AlertNotice.objects.filter(rule=rule, alert__in=[*numbers]).update(over=True)
-
-
-def _forget_disabled() -> None:
-    """Drops the reports of disabled rules: the end of these alerts is not reported when the rule
-    is enabled again."""
-    rows = AlertNotice.objects.filter(over=False, rule__enabled=False)
-    if rows.exists():
-        rows.filter(~Q(alert__resolved_at=None)).update(over=True)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import time
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -36,8 +35,20 @@ def checked(fields: dict[str, Any]) -> dict[str, Any]:
         if name in found:
             found[name] = _names(found[name], name, most)
     if "timezone" in found:
-        check_zone(found["timezone"])
-    check_quiet(found.get("quiet_from"), found.get("quiet_until"))
+        zone = found["timezone"]
+        try:
+            ZoneInfo(zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise BadRule(
+                f"there is no time zone {zone}, such as Asia/Shanghai", "timezone"
+            ) from None
+    start = found.get("quiet_from")
+    end = found.get("quiet_until")
+    if (start is None) != (end is None):
+        field = "quiet_from" if start is None else "quiet_until"
+        raise BadRule("quiet hours need a beginning and an end", field)
+    if start is not None and start == end:
+        raise BadRule("quiet hours must end at another time than they start", "quiet_until")
     return found
 
 
@@ -68,23 +79,6 @@ def check_kinds(names: Iterable[str]) -> list[str]:
         if name not in known:
             raise BadRule(f"there is no condition {name}; there are {', '.join(known)}", "kinds")
     return found
-
-
-def check_zone(zone: str) -> None:
-    """Raises BadRule."""
-    try:
-        ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise BadRule(f"there is no time zone {zone}, such as Asia/Shanghai", "timezone") from None
-
-
-def check_quiet(start: time | None, end: time | None) -> None:
-    """Raises BadRule."""
-    if (start is None) != (end is None):
-        field = "quiet_from" if start is None else "quiet_until"
-        raise BadRule("quiet hours need a beginning and an end", field)
-    if start is not None and start == end:
-        raise BadRule("quiet hours must end at another time than they start", "quiet_until")
 
 
 def _names(names: Iterable[str], field: str, most: int) -> list[str]:

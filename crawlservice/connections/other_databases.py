@@ -62,7 +62,10 @@ def prepare() -> list[str]:
 
 
 def _prepare(alias: str) -> None:
-    lacking = _lacking(alias)
+    # Apps whose tables in this database belong to another version.
+    executor = MigrationExecutor(connections[alias])
+    mine = [leaf for leaf in executor.loader.graph.leaf_nodes() if _alias_of(leaf) == alias]
+    lacking = sorted({app for app, name in mine if executor.migration_plan([(app, name)])})
     if not lacking:
         return
     if connections[alias].vendor != "sqlite" and not settings.AUTO_MIGRATE:
@@ -73,13 +76,6 @@ def _prepare(alias: str) -> None:
     with one_migrates():
         for app in lacking:
             call_command("migrate", app, database=alias, interactive=False, verbosity=0)
-
-
-def _lacking(alias: str) -> list[str]:
-    """The apps whose tables in this database belong to another version. Raises django.db.Error."""
-    executor = MigrationExecutor(connections[alias])
-    mine = [leaf for leaf in executor.loader.graph.leaf_nodes() if _alias_of(leaf) == alias]
-    return sorted({app for app, name in mine if executor.migration_plan([(app, name)])})
 
 
 def _alias_of(leaf: tuple[str, str]) -> str | None:

@@ -40,7 +40,11 @@ def check_redis(client: Redis, prefix: str = "cf") -> list[str]:
         warnings = [warning for server in servers for warning in _check_server(server, member=True)]
     else:
         warnings = _check_server(client, member=False)
-    _check_rights(client, prefix)
+    try:
+        client.register_script(TRIAL)(keys=[f"{prefix}:trial"])
+    except RedisError as error:
+        if text := missing_right(error, prefix):
+            raise ConfigError(text) from None
     return warnings
 
 
@@ -57,14 +61,6 @@ def missing_right(error: RedisError, prefix: str = "cf") -> str:
             f"ACL SETUSER crawlframe {rights(prefix)}"
         )
     return ""
-
-
-def _check_rights(client: Redis, prefix: str) -> None:
-    try:
-        client.register_script(TRIAL)(keys=[f"{prefix}:trial"])
-    except RedisError as error:
-        if text := missing_right(error, prefix):
-            raise ConfigError(text) from None
 
 
 def _check_server(client: Redis, *, member: bool) -> list[str]:

@@ -49,20 +49,19 @@ class CommitOrder:
         if self._mark is not None and self._mark.writers.isdisjoint(self._writers()):
             self._settled, self._mark = self._mark.number, None
         if self._mark is None:
-            self._mark = self._take()
+            # The order matters: a transaction that had a number by the first query is a writer in
+            # the second, unless its rows are visible.
+            with connection.cursor() as cursor:
+                cursor.execute(SEQUENCE, [self._table])
+                (sequence,) = cursor.fetchone()
+                cursor.execute(
+                    f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {sequence}"
+                )
+                (number,) = cursor.fetchone()
+            self._mark = Mark(number, self._writers())
             if not self._mark.writers:
                 self._settled, self._mark = self._mark.number, None
         return self._settled
-
-    def _take(self) -> Mark:
-        """The order matters: a transaction that had a number by the first query is a writer in the
-        second, unless its rows are visible."""
-        with connection.cursor() as cursor:
-            cursor.execute(SEQUENCE, [self._table])
-            (sequence,) = cursor.fetchone()
-            cursor.execute(f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {sequence}")
-            (number,) = cursor.fetchone()
-        return Mark(number, self._writers())
 
     def _writers(self) -> frozenset[str]:
         with connection.cursor() as cursor:

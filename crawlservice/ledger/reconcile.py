@@ -57,11 +57,13 @@ class Reconciliation:
         if task.settings.get("page_limit") or task.settings.get("host_page_limit"):
             # Fetched requests come first, so that they do not fall beyond the page limits.
             for batch in self._batches():
-                rows = self._rows(batch)
+                rows = rows_of(admission.rid for admission in batch)
                 self._admit([admission for admission in batch if admission.rid in rows])
         for batch in self._batches():
             self._admit(batch)
-            self._complete(batch)
+            pending = self._frontier.pending(batch)
+            hosts = {admission.rid: admission.host for admission in pending}
+            self.completed += complete_recorded(self._frontier, hosts)
         counts = self._frontier.counts(task.pk)
         if counts is not None:
             align(task, self._frontier, counts)
@@ -92,14 +94,6 @@ class Reconciliation:
     def _admit(self, admissions: list[Admission]) -> None:
         self.admitted += self._frontier.admit(self.task.pk, admissions)
 
-    def _complete(self, admissions: list[Admission]) -> None:
-        pending = self._frontier.pending(admissions)
-        hosts = {admission.rid: admission.host for admission in pending}
-        self.completed += complete_recorded(self._frontier, hosts)
-
-    def _rows(self, admissions: list[Admission]) -> dict[bytes, Page]:
-        return rows_of(admission.rid for admission in admissions)
-
     def _report_progress(self, rows: int) -> None:
         faults.at("reconcile.batch")
         self._still_here()
@@ -123,7 +117,7 @@ def complete_recorded(frontier: Frontier, pending: Mapping[bytes, str]) -> int:
                 row.task_id,
                 pending[rid],
                 row.state == Page.State.ERROR,
-                _follow_ups(row),
+                [] if row.follow_ups is None else unpack_admissions(row.follow_ups),
                 items=row.items,
                 cancelled=row.is_cancelled,
                 excluded=row.is_excluded,
@@ -183,7 +177,3 @@ def align(task: Task, frontier: Frontier, counts: Counts, seconds: float = SWEEP
         return
     if Task.objects.filter(pk=task.pk, state=task.state).exists():  # it was not changed just now
         change(task.pk)
-
-
-def _follow_ups(row: Page) -> list[Admission]:
-    return [] if row.follow_ups is None else unpack_admissions(row.follow_ups)

@@ -155,22 +155,17 @@ class DjangoLedger(engine.Ledger):
         with named_errors(partial(self._participants.explain, batch)):
             faults.at("commit.before", OperationalError)
             self._participants.prepare(batch)
-            new = self._write(batch)
+            writing = self._participants.writing(batch)
+            # Sorted, so that two workers with some of the same requests cannot deadlock.
+            ordered = sorted(batch, key=lambda outcome: outcome.rid)
+            with transaction.atomic() if writing else nullcontext():
+                new = insert(ordered)
+                self._participants.write(writing, new)
             faults.at("commit.after", OperationalError)
             rows = read([outcome.rid for outcome in batch if outcome.rid not in new])
             rows |= {o.rid: recorded_now(o) for o in batch if o.rid in new}
             self._participants.after(batch, rows)
         return rows
-
-    def _write(self, batch: list[Outcome]) -> set[bytes]:
-        """Returns the rids of the rows that this call has written."""
-        writing = self._participants.writing(batch)
-        # Sorted, so that two workers with some of the same requests cannot deadlock.
-        ordered = sorted(batch, key=lambda outcome: outcome.rid)
-        with transaction.atomic() if writing else nullcontext():
-            new = insert(ordered)
-            self._participants.write(writing, new)
-        return new
 
     def recorded_requests(self, rids: Collection[bytes]) -> set[bytes]:
         with named_errors():

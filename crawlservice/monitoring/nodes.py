@@ -154,9 +154,12 @@ def read() -> list[Node]:
     known = leases.nodes()
     present = [*map(_node, known)]
     nodes = sorted([*present, *_dead(present)], key=lambda n: (n.node, n.generation))
-    leading = _leading(nodes)
+    most = Counter(node.version for node in nodes if node.counts).most_common(2)
+    tie = len(most) == 2 and most[0][1] == most[1][1]
+    leading = None if tie or not most else most[0][0]
     held = leases.held([node.generation for node in nodes])
-    resting = _is_resting(nodes)
+    changes = [node.since for node in nodes if node.counts and node.since]
+    resting = bool(changes) and max(changes) < timezone.now() - ROLLOUT
     table = Affinity(frontier().store).read()
     taking_part = {node.generation for node in known if node.affinity not in ("", OFF)}
     found = []
@@ -254,15 +257,3 @@ def _late(info: NodeInfo) -> float:
     lease, beat = info.health.lease, info.health.beat
     silent = lease - info.lease_left
     return silent if lease and silent > min(LATE_BEATS * beat, (beat + lease) / 2) else 0.0
-
-
-def _is_resting(nodes: Iterable[Node]) -> bool:
-    """Whether no code has changed anywhere for longer than a rollout takes."""
-    changes = [node.since for node in nodes if node.counts and node.since]
-    return bool(changes) and max(changes) < timezone.now() - ROLLOUT
-
-
-def _leading(nodes: Iterable[Node]) -> str | None:
-    most = Counter(node.version for node in nodes if node.counts).most_common(2)
-    tie = len(most) == 2 and most[0][1] == most[1][1]
-    return None if tie or not most else most[0][0]

@@ -28,7 +28,7 @@ from crawlframe.request.request import Request
 from crawlframe.spider.settings import SpiderSettings
 from crawlservice.connections import clock
 from crawlservice.models import Proxy, ProxySource
-from crawlservice.proxies.entry import Entry, read_lines, store
+from crawlservice.proxies.entry import read_lines, store
 from crawlservice.security.sealing import seal, unseal
 from crawlservice.tasks.arguments import spider_arguments
 from crawlservice.tasks.submit import published
@@ -128,7 +128,15 @@ def refresh(source: ProxySource, settings: Settings) -> None:
     django.db.Error."""
     now = clock.now()
     try:
-        entries, problems = _entries(source, settings)
+        place = unseal(source.sealed_place)
+        text = asyncio.run(_fetch(place, settings)) if "://" in place else _read(Path(place))
+        entries, problems = read_lines(
+            text.splitlines(),
+            tier=source.tier,
+            tags=source.tags.split(),
+            country=source.country,
+            max_concurrency=source.max_concurrency,
+        )
         if not entries:
             raise BadSource(problems[0] if problems else "the list is empty")
     except (BadSource, FetchError, ConfigError, OSError) as error:
@@ -149,18 +157,6 @@ def refresh(source: ProxySource, settings: Settings) -> None:
         source.problem = problems[0][:500] if problems else ""
         source.next_at = now + timedelta(seconds=max(LEAST_EVERY, source.every))
         source.save(update_fields=("found", "read_at", "problem", "next_at"))
-
-
-def _entries(source: ProxySource, settings: Settings) -> tuple[list[Entry], list[str]]:
-    place = unseal(source.sealed_place)
-    text = asyncio.run(_fetch(place, settings)) if "://" in place else _read(Path(place))
-    return read_lines(
-        text.splitlines(),
-        tier=source.tier,
-        tags=source.tags.split(),
-        country=source.country,
-        max_concurrency=source.max_concurrency,
-    )
 
 
 def _read(path: Path) -> str:

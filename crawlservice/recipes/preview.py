@@ -58,7 +58,16 @@ def shown(response: Response) -> str:
         if not isinstance(element.tag, str) or _local(element) in REMOVED:
             _drop(element)
     for element in root.iter():
-        _disarm(element)
+        name = _local(element)
+        if name in INERT:
+            words = element.get("alt") or element.get("value") or element.get("placeholder")
+            if words and not element.text:
+                element.text = words
+            element.tag = INERT[name]
+            element.set("class", f"{element.get('class', '')} cf-was-{name}".strip())
+        for attribute in element.attrib:
+            if attribute not in KEPT:
+                del element.attrib[attribute]
     text: str = html.tostring(root, encoding="unicode", doctype="<!doctype html>")
     return text if len(text) <= MAX_SHOWN else ""
 
@@ -81,19 +90,6 @@ def _add(node: Any, attribute: str, word: str) -> None:
     words = element.get(attribute, "").split()
     if word not in words:
         element.set(attribute, " ".join([*words, word]))
-
-
-def _disarm(element: Any) -> None:
-    name = _local(element)
-    if name in INERT:
-        words = element.get("alt") or element.get("value") or element.get("placeholder")
-        if words and not element.text:
-            element.text = words
-        element.tag = INERT[name]
-        element.set("class", f"{element.get('class', '')} cf-was-{name}".strip())
-    for attribute in element.attrib:
-        if attribute not in KEPT:
-            del element.attrib[attribute]
 
 
 def _drop(element: Any) -> None:

@@ -198,7 +198,10 @@ def _start(
     _submit(schedule, run, found, user)
     if policy == Schedule.Overlap.CANCEL and run.task is not None:
         for task in active:
-            _cancel(task, schedule)
+            try:
+                change("cancel", submit.cancel, task, schedule=schedule.name, by_itself=True)
+            except submit.WrongState:
+                log.debug("task %d ended by itself", task)
     return run
 
 
@@ -271,13 +274,6 @@ def _mark(schedule: Schedule, due: datetime, problem: str) -> None:
     row.update(problem=problem, problem_since=Now())
     detail = {"due_at": due.isoformat(), "problem": problem}
     Event.objects.create(kind=Event.Kind.SCHEDULE_FAILED, schedule=schedule, detail=detail)
-
-
-def _cancel(task: int, schedule: Schedule) -> None:
-    try:
-        change("cancel", submit.cancel, task, schedule=schedule.name, by_itself=True)
-    except submit.WrongState:
-        log.debug("task %d ended by itself", task)
 
 
 def _active(schedule: Schedule) -> list[int]:

@@ -43,17 +43,16 @@ class LayerSteps:
         if None in reached.layers:
             return  # it is about to be restored
         if reached.is_after(task.layer):
-            self._follow(task)
+            # Another steward continued, or the database lost a step.
+            now = Task.objects.filter(pk=task.pk).values_list("layer", flat=True).first()
+            if now is not None and self._frontier.layers.reached(task.pk).is_after(now):
+                self._distrust(
+                    f"the database has forgotten that a layer of task {task.pk} was done"
+                )
         elif not reached.is_at(task.layer):
             self._frontier.layers.go_on(task.pk, task.layer)
         elif counts.nr == counts.beyond + (counts.nr > counts.beyond and task.ends):
             self._look(task)
-
-    def _follow(self, task: Task) -> None:
-        """Compares the row with Redis: another steward continued, or the database lost a step."""
-        now = Task.objects.filter(pk=task.pk).values_list("layer", flat=True).first()
-        if now is not None and self._frontier.layers.reached(task.pk).is_after(now):
-            self._distrust(f"the database has forgotten that a layer of task {task.pk} was done")
 
     def _look(self, task: Task) -> None:
         """The layer seems to be done. Counted again, because the positions of the partitions were

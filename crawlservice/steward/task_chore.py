@@ -50,7 +50,14 @@ class TaskChore:
             self._still_here()
             if counts is not None:
                 with contained(f"task {pk}"):
-                    self._steer(tasks[pk], counts, max(0.0, until - time.monotonic()))
+                    task = tasks[pk]
+                    seconds = max(0.0, until - time.monotonic())
+                    align(task, self._frontier, counts, seconds)
+                    if counts.state == Task.State.CANCELLING and counts.delayed and seconds:
+                        self._frontier.cancel(
+                            task.pk, seconds
+                        )  # one in flight was delayed for its retry
+                    self._layers.tick(task, counts)
                     if counts.may_be_last:
                         self._begin_last(tasks[pk])
         self._end(tasks, {pk: counts for pk, counts in found.items() if counts and counts.nr == 0})
@@ -66,13 +73,6 @@ class TaskChore:
 
     def stop(self) -> None:
         self._ledger.close()
-
-    def _steer(self, task: Task, counts: Counts, seconds: float) -> None:
-        """``seconds`` are left of this round for requests of cancelled tasks."""
-        align(task, self._frontier, counts, seconds)
-        if counts.state == Task.State.CANCELLING and counts.delayed and seconds:
-            self._frontier.cancel(task.pk, seconds)  # one in flight was delayed for its retry
-        self._layers.tick(task, counts)
 
     # -- ends -------------------------------------------------------------------------------------
 

@@ -65,7 +65,9 @@ def submit_once(
 ) -> tuple[list[Task], bool]:
     """The same, once for each key of a user: repeating it returns the same tasks, as far as they
     still exist. Returns them, and whether they are new. Raises KeyReused too."""
-    digest = _digest(wanted)
+    # With the installation's key: a short secret could be guessed from a bare digest.
+    content = json.dumps(wanted, sort_keys=True)
+    digest = salted_hmac("crawlframe submission", content, algorithm="sha256").hexdigest()
     if (before := _before(user, key, digest)) is not None:
         return before, False
     known = _published(wanted)
@@ -81,12 +83,6 @@ def submit_once(
             raise
         return before, False
     return tasks, True
-
-
-def _digest(wanted: Sequence[WantedTask]) -> str:
-    """A digest with the installation's key: a short secret could be guessed from a bare digest."""
-    content = json.dumps(wanted, sort_keys=True)
-    return salted_hmac("crawlframe submission", content, algorithm="sha256").hexdigest()
 
 
 def _published(wanted: Sequence[WantedTask]) -> dict[str, SpiderInfo]:

@@ -59,12 +59,8 @@ def extent(tasks: QuerySet[Task]) -> RemovalExtent:
     return RemovalExtent(found["n"], found["pages"], found["of_items"])
 
 
-def _none(group: Collection[int]) -> Collection[int]:
-    return ()
-
-
 def remove(
-    tasks: QuerySet[Task], held: Callable[[Collection[int]], Collection[int]] = _none
+    tasks: QuerySet[Task], held: Callable[[Collection[int]], Collection[int]] = lambda group: ()
 ) -> Iterator[RemovalExtent]:
     """Removes tasks, the oldest first; yields the extent of each transaction.
 

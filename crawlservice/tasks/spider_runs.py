@@ -119,32 +119,28 @@ def runs(spider: str, count: int = RUNS) -> list[SpiderRun]:
     found: list[SpiderRun] = []
     before: SpiderRun | None = None
     for task in reversed(tasks):
-        run = _run(task, before, covered.get(task.pk, {}))
+        ended = task.finished_at is not None and task.state not in Task.ACTIVE
+        compared = before if ended else None
+        run = SpiderRun(
+            task=task.pk,
+            status=task.status,
+            reason=task.reason,
+            at=task.created_at,
+            seconds=(task.finished_at - task.created_at).total_seconds()
+            if ended and task.finished_at
+            else None,
+            pages=task.nf + task.errors,
+            items=task.items,
+            errors=task.errors,
+            version=_version(task.pk),
+            items_change=task.items - compared.items if compared else None,
+            errors_change=task.errors - compared.errors if compared else None,
+            coverage=covered.get(task.pk, {}),
+        )
         if run.seconds is not None:
             before = run
         found.append(run)
     return found[::-1][:count]
-
-
-def _run(task: Task, before: SpiderRun | None, coverage: Mapping[str, float]) -> SpiderRun:
-    ended = task.finished_at is not None and task.state not in Task.ACTIVE
-    compared = before if ended else None
-    return SpiderRun(
-        task=task.pk,
-        status=task.status,
-        reason=task.reason,
-        at=task.created_at,
-        seconds=(task.finished_at - task.created_at).total_seconds()
-        if ended and task.finished_at
-        else None,
-        pages=task.nf + task.errors,
-        items=task.items,
-        errors=task.errors,
-        version=_version(task.pk),
-        items_change=task.items - compared.items if compared else None,
-        errors_change=task.errors - compared.errors if compared else None,
-        coverage=coverage,
-    )
 
 
 def _version(task: int) -> str:

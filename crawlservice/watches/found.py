@@ -7,7 +7,7 @@ page, and each page's event, counts once."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -91,7 +91,18 @@ class Finder:
         if new:
             self._add([page for key, page in found.items() if key in new])
             if self.watch.settled_at is not None:
-                self._tell(new, outcomes)
+                # One event for each page that led to new ones.
+                told: set[bytes] = set()
+                for outcome, visit in outcomes:
+                    mine = [p for p in visit.found if p.key in new and p.key not in told]
+                    told.update(page.key for page in mine)
+                    if mine:
+                        urls = [page.url for page in mine[:URLS_TOLD]]
+                        Event.objects.create(
+                            kind=Event.Kind.PAGES_FOUND,
+                            task_id=outcome.task,
+                            detail={"watch": self.watch.pk, "count": len(mine), "urls": urls},
+                        )
         return [*known.values()]
 
     def _known(self, found: Iterable[bytes]) -> dict[bytes, WatchedPage]:
@@ -119,20 +130,6 @@ class Finder:
             ],
             ignore_conflicts=True,
         )
-
-    def _tell(self, new: Collection[bytes], outcomes: Pairs) -> None:
-        """Makes one event for each page that led to new ones."""
-        told: set[bytes] = set()
-        for outcome, visit in outcomes:
-            mine = [p for p in visit.found if p.key in new and p.key not in told]
-            told.update(page.key for page in mine)
-            if mine:
-                urls = [page.url for page in mine[:URLS_TOLD]]
-                Event.objects.create(
-                    kind=Event.Kind.PAGES_FOUND,
-                    task_id=outcome.task,
-                    detail={"watch": self.watch.pk, "count": len(mine), "urls": urls},
-                )
 
     def hear(self, page: WatchedPage, found: FoundPage) -> bool:
         """Takes over news about a known page; returns whether there are any."""

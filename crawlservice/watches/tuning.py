@@ -61,8 +61,16 @@ def tune(
         if policy.is_optimal and group.replan is not None:
             _replan(watch, name, group, policy, now, still_here)
     if looked:
-        _note_fresh(watch, [groups[name] for name in policies if policies[name].is_optimal], now)
-        _forget(watch)
+        # The share of the pages of all groups with a budget that is up to date.
+        optimal = [groups[name] for name in policies if policies[name].is_optimal]
+        if whole := sum(group.whole for group in optimal):
+            fresh = sum(group.fresh for group in optimal) / whole
+            WatchDay.objects.update_or_create(
+                watch=watch, day=now.date(), defaults={"fresh": fresh}
+            )
+        # A sitemap that starts to lie after a long time of truth is found out as soon.
+        half = {name: F(name) / 2 for name in Trust._fields}
+        WatchedHost.objects.filter(watch=watch, said__gt=TRUST_VISITS).update(**half)
 
 
 class _Tuning:
@@ -89,33 +97,27 @@ class _Tuning:
             group.fresh = group.whole = 0.0
             return
         step = math.ceil(count / SAMPLE)
-        known = self._sample(step)
+        rows = self._rows.alias(turn=F("pk") % step).filter(turn=0) if step > 1 else self._rows
+        columns = ("host", "importance", "shape", "time", "last_visit")
+        known = [
+            KnownPage(host, weight, Evidence(shape, time), visited)
+            for host, weight, shape, time, visited in rows.values_list(*columns)
+        ]
         if not known:
             return
         self._trusts = trusts_of(self._watch.pk, {page.host for page in known})
         before = group.level, group.prior, group.hosts
         if again >= max(MIN_VISITS, GROWTH * group.learned_from):
             group.learned_from = again
-            self._learn(known)
+            prior = self._group.prior
+            for _ in range(FIT_STEPS):
+                prior = fit(prior, (page.evidence for page in known))
+                self._still_here()
+            self._group.shape, self._group.time = prior
         self._set_levels(known, self._pages_of_hosts(count))
         if (group.level, group.prior, group.hosts) != before:
             group.replan = 0
         group.fresh, group.whole = (step * some for some in _fresh(known, group, now))
-
-    def _sample(self, step: int) -> list[KnownPage]:
-        rows = self._rows.alias(turn=F("pk") % step).filter(turn=0) if step > 1 else self._rows
-        columns = ("host", "importance", "shape", "time", "last_visit")
-        return [
-            KnownPage(host, weight, Evidence(shape, time), visited)
-            for host, weight, shape, time, visited in rows.values_list(*columns)
-        ]
-
-    def _learn(self, known: Collection[KnownPage]) -> None:
-        prior = self._group.prior
-        for _ in range(FIT_STEPS):
-            prior = fit(prior, (page.evidence for page in known))
-            self._still_here()
-        self._group.shape, self._group.time = prior
 
     def _pages_of_hosts(self, count: int) -> dict[str, int]:
         """The number of pages of each host; without a budget of hosts, all together as one."""
@@ -253,18 +255,3 @@ def _fresh(known: Iterable[KnownPage], group: PageGroup, now: datetime) -> tuple
         fresh += page.importance * survival(page.evidence.over(group.prior), since)
         whole += page.importance
     return fresh, whole
-
-
-def _note_fresh(watch: Watch, groups: Iterable[PageGroup], now: datetime) -> None:
-    """Writes down which share of the pages of all groups with a budget is up to date."""
-    both = [(group.fresh, group.whole) for group in groups]
-    if whole := sum(some for _, some in both):
-        fresh = sum(some for some, _ in both) / whole
-        WatchDay.objects.update_or_create(watch=watch, day=now.date(), defaults={"fresh": fresh})
-
-
-def _forget(watch: Watch) -> None:
-    """Halves the evidence about sitemaps that announced much: a sitemap that starts to lie after a
-    long time of truth is found out as soon."""
-    half = {name: F(name) / 2 for name in Trust._fields}
-    WatchedHost.objects.filter(watch=watch, said__gt=TRUST_VISITS).update(**half)

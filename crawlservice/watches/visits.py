@@ -73,27 +73,25 @@ class _Recorder:
         pages = [*rows] if done or heard else []
         again = [p for p in pages if p.pk in heard and finder.hear(p, links[p.key.bytes])]
         visited = {p.rid.bytes: p for p in pages if p.rid is not None and p.rid.bytes in done}
-        self._visit(visited, done)
-        if again:
-            page_rows.update(again, HEARD)
-        if visited:
-            page_rows.update(visited.values(), VISITED)
-        self._add_trust()
-        self._take_items(outcomes, visited)
-
-    # -- pages that were visited ------------------------------------------------------------------
-
-    def _visit(
-        self, pages: dict[bytes, WatchedPage], done: dict[bytes, tuple[Outcome, Visit]]
-    ) -> None:
-        hosts = {page.host for page in pages.values() if page.lastmod}
+        hosts = {page.host for page in visited.values() if page.lastmod}
         trusts = trusts_of(self.watch.pk, hosts)
-        for rid, page in pages.items():
+        for rid, page in visited.items():
             outcome, visit = done[rid]
             assert visit.policy is not None
             page.status = outcome.fetch.status
             trust = trusts.get(page.host, Trust())
             self._see(page, visit, visit.policy, trust, outcome.version)
+        if again:
+            page_rows.update(again, HEARD)
+        if visited:
+            page_rows.update(visited.values(), VISITED)
+        for host, more in sorted(self.heard.items()):
+            WatchedHost.objects.filter(watch=self.watch, host=host).update(
+                **{name: F(name) + value for name, value in more._asdict().items() if value}
+            )
+        self._take_items(outcomes, visited)
+
+    # -- pages that were visited ------------------------------------------------------------------
 
     def _see(
         self, page: WatchedPage, visit: Visit, policy: Revisit, trust: Trust, version: str
@@ -123,12 +121,6 @@ class _Recorder:
         page.reason, page.gone_at, page.said_at = "", None, None
         page.last_visit, page.round, page.rid = self.now, None, None
         plan(page, policy, group, trust)
-
-    def _add_trust(self) -> None:
-        for host, more in sorted(self.heard.items()):
-            WatchedHost.objects.filter(watch=self.watch, host=host).update(
-                **{name: F(name) + value for name, value in more._asdict().items() if value}
-            )
 
     # -- items ------------------------------------------------------------------------------------
 

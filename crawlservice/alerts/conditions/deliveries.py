@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from itertools import chain
 
 from django.db.models import Max, Min
 from django.utils.translation import gettext
@@ -25,11 +26,6 @@ from crawlservice.databases.delivery import databases
 from crawlservice.models import Delivery, Export, RowDelivery, Severity
 
 MAX_AGE = timedelta(days=7)  # after which a delivery that was given up is history
-
-
-def _items(view: ServiceView) -> Iterator[Alarm]:
-    yield from _exports(view)
-    yield from _rows(view)
 
 
 def _exports(view: ServiceView) -> Iterator[Alarm]:
@@ -89,7 +85,7 @@ DELIVERY = Condition(
     "delivery",
     _("items not delivered"),
     Severity.SEVERE,
-    _items,
+    lambda view: chain(_exports(view), _rows(view)),
     _items_sentence,
     _items_link,
     Threshold(1, _("minutes"), 0.1, 10_080),

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from datetime import timedelta
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
 
 from django.db.models import Max
 from django.utils.translation import gettext
@@ -36,15 +35,11 @@ def find(view: ServiceView) -> Iterator[Alarm]:
         facts = {
             "spider": task.spider,
             "task": task.pk,
-            "found": [_facts(one) for one in found[:MAX_NAMED]],
+            "found": [{name: getattr(one, name) for name in COLUMNS} for one in found[:MAX_NAMED]],
             "more": len(found[MAX_NAMED:]),
         }
         since = min(one.since or one.created_at for one in found)
         yield Alarm("quality", subject, since, facts, spider=task.spider, task=task.pk)
-
-
-def _facts(finding: QualityFinding) -> dict[str, Any]:
-    return {name: getattr(finding, name) for name in COLUMNS}
 
 
 def sentence(facts: Facts) -> str:

@@ -23,6 +23,7 @@ from pydantic import Field
 
 from crawlframe.base import faults
 from crawlframe.conf import Settings
+from crawlframe.files.store import sync_names
 from crawlservice.exports.addresses import (
     Address,
     BadExport,
@@ -175,7 +176,7 @@ class FilesWriter:
                 os.fsync(out.fileno())
             faults.at("export.write.before")
             draft.replace(directory / file)
-            _sync(directory)
+            sync_names(directory)
             faults.at("export.write.after")
         finally:
             with suppress(OSError):
@@ -216,15 +217,6 @@ def _compressed(out: IO[bytes]) -> Iterator[Sink]:
     # Without a name and a time, so that the same rows make the same file.
     with gzip.GzipFile("", "wb", fileobj=out, mtime=0) as packed:
         yield packed.write
-
-
-def _sync(directory: Path) -> None:
-    """Makes a rename last, whatever happens to the machine."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 TARGET = TargetKind("files", _("files: directory, S3, SFTP"), FilesTarget)

@@ -156,7 +156,10 @@ def _compared(outcomes: Sequence[Outcome]) -> list[Parsed]:
     of the parser's, or is of a later run than the page."""
     rids = [UUID(bytes=_source(o).rid) for o in outcomes]
     pages = {page.rid: page for page in Page.objects.filter(rid__in=rids).only(*PAGE)}
-    kept = _kept(_source(o).page for o in outcomes)
+    # The body of each of these pages that is still kept, and whether it is one of an error.
+    rows = KeptPage.objects.filter(pk__in=[_source(o).page for o in outcomes])
+    columns = rows.values_list("pk", "body", "reason")
+    kept = {number: (body, is_failed(reason)) for number, body, reason in columns}
     items: dict[UUID, list[Any]] = defaultdict(list)
     models: dict[UUID, set[str]] = defaultdict(set)
     some = Item.objects.filter(rid__in=rids).order_by("rid", "ordinal")
@@ -181,12 +184,6 @@ def _compared(outcomes: Sequence[Outcome]) -> list[Parsed]:
         differing = difference(items[rid], new, source.key)
         found.append(Parsed(outcome, source, page, differing, models[rid]))
     return found
-
-
-def _kept(numbers: Iterable[int]) -> dict[int, tuple[int, bool]]:
-    """The body of each of these pages that is still kept, and whether it is one of an error."""
-    rows = KeptPage.objects.filter(pk__in=[*numbers]).values_list("pk", "body", "reason")
-    return {number: (body, is_failed(reason)) for number, body, reason in rows}
 
 
 def _is_outdated(source: Replacement, page: Page, kept: tuple[int, bool] | None) -> bool:

@@ -66,7 +66,14 @@ class Budgets(Participant):
             total = self._spent.get((outcome.task, ""), 0)
             if 0 < limit <= total and not outcome.results.closing:
                 outcome.results.closing = f"{BYTE_LIMIT}: {total:,} of {limit:,} bytes were fetched"
-        _note_traps(outcomes)
+        rows = [
+            (outcome.task, clean_text(trap.template)[:TEMPLATE], trap.pages, trap.contents)
+            for outcome in outcomes
+            if (trap := outcome.results.trap)
+        ]
+        if rows:
+            with connection.cursor() as cursor:
+                cursor.executemany(SIGHT, sorted(rows))
 
     def after(
         self, outcomes: list[Outcome], recorded: Mapping[bytes, Recorded]
@@ -114,17 +121,6 @@ def _spend(outcomes: Iterable[Outcome]) -> dict[Account, int]:
         task__in={task for task, _ in sums}, host__in={host for _, host in sums}
     )
     return {(task, host): size for task, host, size in rows.values_list("task", "host", "bytes")}
-
-
-def _note_traps(outcomes: Iterable[Outcome]) -> None:
-    rows = [
-        (outcome.task, clean_text(trap.template)[:TEMPLATE], trap.pages, trap.contents)
-        for outcome in outcomes
-        if (trap := outcome.results.trap)
-    ]
-    if rows:
-        with connection.cursor() as cursor:
-            cursor.executemany(SIGHT, sorted(rows))
 
 
 def _host(host: str) -> str:

@@ -92,7 +92,12 @@ class Ending:
 def decide(task: Task, end: Ending) -> OutcomeDecision:
     """The outcome of a task that was not cancelled. Raises django.db.Error."""
     if task.closing:
-        return _closed(task, end)
+        # Unreached pages are no failure.
+        if end.errors == 0:
+            return OutcomeDecision(Task.Outcome.FINISHED, task.closing)
+        failed = end.errors > _share(task) * end.pages
+        outcome = Task.Outcome.FAILED if failed else Task.Outcome.FINISHED_WITH_ERRORS
+        return OutcomeDecision(outcome, _short(f"{task.closing}; {_errors(task, end)}"))
     if task.watch_id is not None:  # a watch looks for pages that are gone
         errors = end.errors > 0
         kind = Task.Outcome.FINISHED_WITH_ERRORS if errors else Task.Outcome.FINISHED
@@ -113,15 +118,6 @@ def with_last(decision: OutcomeDecision, last: Page) -> OutcomeDecision:
         outcome = Task.Outcome.FINISHED_WITH_ERRORS
     raised = f"closed failed: {_last_line(last.detail) or last.reason}"
     return OutcomeDecision(outcome, _short("; ".join(filter(None, (reason, raised)))))
-
-
-def _closed(task: Task, end: Ending) -> OutcomeDecision:
-    """The outcome of a task closed by its spider: unreached pages are no failure."""
-    if end.errors == 0:
-        return OutcomeDecision(Task.Outcome.FINISHED, task.closing)
-    failed = end.errors > _share(task) * end.pages
-    outcome = Task.Outcome.FAILED if failed else Task.Outcome.FINISHED_WITH_ERRORS
-    return OutcomeDecision(outcome, _short(f"{task.closing}; {_errors(task, end)}"))
 
 
 def _share(task: Task) -> float:
@@ -225,7 +221,7 @@ def _fewer_items(task: Task) -> str:
     """Why having no items is too few, compared with earlier runs; "" if it is not."""
     same = Task.objects.filter(spider=task.spider, reparse__isnull=True, watch=None)
     for rows in (same.filter(arguments_hash=task.arguments_hash), same):
-        before = _completed(rows).filter(pk__lt=task.pk)
+        before = rows.filter(outcome__in=Task.COMPLETED).order_by("-pk").filter(pk__lt=task.pk)
         if runs := _without_last([*before.values_list("pk", "items", "ends")[:COMPARED_RUNS]]):
             most = max(runs, key=lambda run: (run[1] > 0, run[0]))
             return f"0 items; task {most[0]} had {most[1]:,}" if most[1] else ""
@@ -259,11 +255,6 @@ def compare(tasks: Iterable[Task]) -> None:
     before = dict(runs.values_list("arguments_hash", "na"))
     for task in tasks:
         task.previous_na = before.get(task.arguments_hash)
-
-
-def _completed(tasks: QuerySet[Task]) -> QuerySet[Task]:
-    """Tasks that finished, with or without errors, the latest first."""
-    return tasks.filter(outcome__in=Task.COMPLETED).order_by("-pk")
 
 
 def check(task: Task) -> None:

@@ -49,7 +49,12 @@ def histories(tasks: Iterable[Task]) -> dict[int, RunHistory]:
             before = [run for run in past if run.task < task.pk][:RUNS]
             if len(before) < RUNS and len(past) == size:
                 before = _past(spider, task.pk, RUNS)
-            found[task.pk] = _history(task, before)
+            same = [run for run in before if run.arguments == task.arguments_hash]
+            last = next(iter(same or before), None)
+            items = [run.items for run in reversed(before)]
+            if task.state not in Task.ACTIVE:
+                items.append(task.items)
+            found[task.pk] = RunHistory(last, bool(same), items)
     return found
 
 
@@ -69,12 +74,3 @@ def _past(spider: str, before: int, count: int) -> list[Past]:
         Past(pk, items, ne - cancelled - excluded, hash_)
         for pk, items, ne, cancelled, excluded, hash_ in rows.values_list(*columns)[:count]
     ]
-
-
-def _history(task: Task, before: list[Past]) -> RunHistory:
-    same = [run for run in before if run.arguments == task.arguments_hash]
-    last = next(iter(same or before), None)
-    items = [run.items for run in reversed(before)]
-    if task.state not in Task.ACTIVE:
-        items.append(task.items)
-    return RunHistory(last, bool(same), items)
