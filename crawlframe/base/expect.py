@@ -64,7 +64,7 @@ def _known() -> str:
 
 def _problem(expect: Any) -> str:
     items = expect.items
-    if not _is_number(items) or not 0 <= items <= MOST_ITEMS or items != int(items):
+    if not is_number(items) or not 0 <= items <= MOST_ITEMS or items != int(items):
         return f"items is {items!r:.50}; give the least number of items, such as 100"
     if not isinstance(expect.fields, Mapping):
         return (
@@ -79,7 +79,7 @@ def _problem(expect: Any) -> str:
         return f"errors is {expect.errors!r}; give a share of the pages from 0 to 1, such as 0.05"
     if not isinstance(expect.unique, tuple) or not all(map(_is_name, expect.unique)):
         return f'unique is {expect.unique!r}; give names of fields, such as "sku"'
-    if not _is_number(expect.within) or expect.within < 0:
+    if not is_number(expect.within) or expect.within < 0:
         return f"within is {expect.within!r}; give seconds, such as 3600"
     if not isinstance(expect.monitors, bool):
         return f"monitors is {expect.monitors!r}; give True or False"
@@ -88,7 +88,8 @@ def _problem(expect: Any) -> str:
     return ""
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether it is a finite number."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and abs(value) < float("inf")
 
@@ -101,4 +102,4 @@ def _is_name(value: Any) -> bool:
 
 
 def _is_share(value: Any) -> bool:
-    return _is_number(value) and 0 <= value <= 1
+    return is_number(value) and 0 <= value <= 1

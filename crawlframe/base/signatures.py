@@ -19,6 +19,11 @@ def misfit(function: Callable[..., Any], *arguments: Any, keywords: Iterable[Any
     return ""
 
 
+def is_async(function: Any) -> bool:
+    """Whether it is a coroutine function or an async generator function."""
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+
+
 def required(function: Callable[..., Any]) -> str:
     """Returns the names of the arguments that are required, joined by commas."""
     try:

@@ -51,7 +51,13 @@ class RunningText:
         self.main: TextPlace | None = None
         self.order: dict[int, int] = {}
         self._apart: dict[int, int] = {}
-        texts = self._texts(page)
+        # The pieces of running text: position, element, characters.
+        texts = []
+        for position, node in enumerate(page.tree.css(TEXTS)):
+            self.order[node.mem_id] = position
+            text = node.text() if node.tag == "p" else node.text(deep=False)
+            if len(text) >= MIN_CHARS and len(text := " ".join(text.split())) >= MIN_CHARS:
+                texts.append((position, page.place_of(node), len(text)))
         for _, place, size in texts:
             _add(place, size)
         whole = sum(size for _, _, size in texts)
@@ -69,16 +75,6 @@ class RunningText:
                 _add(place, -size)
         self.pieces = Counter(id(place.parent) for _, place, _ in self.texts)
         self._find_main()
-
-    def _texts(self, page: PageLinks) -> list[tuple[int, TextPlace, int]]:
-        """The pieces of running text: position, element, characters."""
-        texts = []
-        for position, node in enumerate(page.tree.css(TEXTS)):
-            self.order[node.mem_id] = position
-            text = node.text() if node.tag == "p" else node.text(deep=False)
-            if len(text) >= MIN_CHARS and len(text := " ".join(text.split())) >= MIN_CHARS:
-                texts.append((position, page.place_of(node), len(text)))
-        return texts
 
     def apart(self, place: TextPlace) -> int:
         """Returns how many elements above this one, with it, are apart from the article, as a

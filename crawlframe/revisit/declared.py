@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from crawlframe.base.expect import is_number
 from crawlframe.errors import did_you_mean
 
 DAY = 86400.0  # seconds
@@ -135,7 +136,7 @@ def _seconds(text: str) -> float:
 def _problem(policy: Any) -> str:
     for name in ("every", "budget", "host_budget"):
         value = getattr(policy, name)
-        if not _is_number(value) or value < 0:
+        if not is_number(value) or value < 0:
             return f"{name} is {value!r}; give a number above 0"
     if policy.by not in ("", "lastmod"):
         return f'by is {policy.by!r}; the only choice is "lastmod"'
@@ -171,8 +172,3 @@ def _bad_selector(selectors: Collection[str]) -> str:
         except SelectorError as error:
             return f"ignore: {selector!r} is no CSS selector: {error}"
     return ""
-
-
-def _is_number(value: Any) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and abs(value) < float("inf")

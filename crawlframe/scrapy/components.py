@@ -13,6 +13,8 @@ from scrapy.utils.conf import build_component_list
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.python import global_object_name
 
+from crawlframe.base.signatures import is_async
+
 DOWNLOADER = "DOWNLOADER_MIDDLEWARES"
 SPIDER = "SPIDER_MIDDLEWARES"
 PIPELINES = "ITEM_PIPELINES"
@@ -82,5 +84,4 @@ def methods(listed: list[Any], name: str, spider: Any) -> list[Callable[..., Any
 
 def waits(component: Any, name: str) -> bool:
     """Whether a method is a coroutine or an async generator."""
-    function = getattr(component, name, None)
-    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+    return is_async(getattr(component, name, None))

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from typing import Any
 
+from crawlframe.base.signatures import is_async
 from crawlframe.request.request import Request
 
 
@@ -15,7 +16,7 @@ def stream(
 ) -> Generator[Any] | AsyncGenerator[Any]:
     """Return the items and Requests of each of ``results``, the return values of ``methods``, in
     their order. It is an async generator if one of ``methods`` is async."""
-    if any(map(_is_async, methods)):
+    if any(map(is_async, methods)):
         return _stream_async(results)
     return (thing for result in results for thing in _each(result))
 
@@ -34,7 +35,3 @@ def _each(result: Any) -> Iterable[Any]:
     if result is None:
         return ()
     return (result,) if isinstance(result, dict | Request) else result
-
-
-def _is_async(method: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)

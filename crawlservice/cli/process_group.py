@@ -101,7 +101,19 @@ class ProcessGroup:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._stop()
+        self._ask_all(signal.SIGTERM)
+        deadline = time.monotonic() + self.stop_timeout
+        while any(member.lives() for member in self.members):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            if self._tick(left):  # asked again: a node then drops its present requests
+                self._ask_all(signal.SIGTERM)
+        for member in self.members:
+            if member.lives():
+                member.kill()
+            self._print(member)
+            member.close()
         signal.set_wakeup_fd(-1)
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
@@ -121,21 +133,6 @@ class ProcessGroup:
             if self._tick(None):
                 return None
         return next(member for member in self.members if not member.lives())
-
-    def _stop(self) -> None:
-        self._ask_all(signal.SIGTERM)
-        deadline = time.monotonic() + self.stop_timeout
-        while any(member.lives() for member in self.members):
-            left = deadline - time.monotonic()
-            if left <= 0:
-                break
-            if self._tick(left):  # asked again: a node then drops its present requests
-                self._ask_all(signal.SIGTERM)
-        for member in self.members:
-            if member.lives():
-                member.kill()
-            self._print(member)
-            member.close()
 
     def _ask_all(self, number: signal.Signals) -> None:
         for member in self.members:

@@ -59,7 +59,14 @@ class Exporter(OutboxThread):
         self._export, self.name = export, f"export {export}"
         if export.next_at is not None and export.next_at > clock.now():
             return IDLE_SECONDS
-        self._keep_up(export)
+        # It reads again if the export was changed, started again, or carried on by another node.
+        if self._writer is None or self._config_version[:1] != (export.changed,):
+            self.close()
+        version = (export.changed, export.run, export.position, export.planned or 0)
+        if version != self._config_version and self._batch is not None:
+            self._batch.close()
+            self._batch = None
+        self._config_version = version
         return 0.0 if self._go_on(export) else IDLE_SECONDS
 
     def settle_failure(self, error: Exception) -> tuple[str, float]:
@@ -75,16 +82,6 @@ class Exporter(OutboxThread):
             self._writer.close()
         self._batch = self._writer = None
         self._config_version = ()
-
-    def _keep_up(self, export: Export) -> None:
-        """Reads again if the export was changed, started again, or carried on by another node."""
-        if self._writer is None or self._config_version[:1] != (export.changed,):
-            self.close()
-        version = (export.changed, export.run, export.position, export.planned or 0)
-        if version != self._config_version and self._batch is not None:
-            self._batch.close()
-            self._batch = None
-        self._config_version = version
 
     def _go_on(self, export: Export) -> bool:
         if self._writer is None:

@@ -68,21 +68,17 @@ class PageFiles(Participant):
             ignore_conflicts=True,
         )  # fmt: skip
         for task, kind in sorted({(o.task, kind) for o, kind, _ in saved.values() if kind}):
-            _trim(task, kind)
+            # The oldest pictures of a task are forgotten; files without a page are pruned.
+            rows = PageFile.objects.filter(task=task, kind=kind)
+            keep = settings.KEEP_PICTURES
+            if older := [*rows.order_by("-pk").values_list("pk", flat=True)[keep : keep + 1]]:
+                rows.filter(pk__lte=older[0]).delete()
 
 
 def _of(outcome: Outcome) -> Iterator[tuple[str, SavedFile]]:
     """The pictures and files of a page; of equal ones, the last counts."""
     yield from ((one.kind, one.file) for one in outcome.results.pictures if one.file is not None)
     yield from (("", file) for file in reversed(outcome.results.files))
-
-
-def _trim(task: int, kind: str) -> None:
-    """Forgets the oldest pictures of a task. Their files are pruned as files without a page."""
-    rows = PageFile.objects.filter(task=task, kind=kind)
-    keep = settings.KEEP_PICTURES
-    if older := [*rows.order_by("-pk").values_list("pk", flat=True)[keep : keep + 1]]:
-        rows.filter(pk__lte=older[0]).delete()
 
 
 def _stored(outcome: Outcome, file: SavedFile) -> StoredFile:

@@ -14,7 +14,6 @@ from redis import RedisError
 from crawlframe.code.checkout import DIGITS, Checkout
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import NodeInfo
-from crawlframe.frontier.cluster.nodes import CodeState
 from crawlframe.frontier.cluster.rollouts import Rollout, branch_of
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Task
@@ -82,24 +81,20 @@ def _phase(node: NodeInfo, told: Rollout | None) -> tuple[Phase, str]:
         return Phase.NOT_FOLLOWING, ""
     if told is None:
         return Phase.NOT_TOLD, ""
-    return _progress(node.code, told)
-
-
-def _progress(code: CodeState, told: Rollout) -> tuple[Phase, str]:
     short = told.revision[:DIGITS]
-    if code.rollout < told.id:
+    if node.code.rollout < told.id:
         return Phase.ANNOUNCED, ""
-    if code.pull_problem:
-        return Phase.NOT_PULLED, code.pull_problem
-    if code.version == short and code.state == "live":
-        return Phase.LIVE, code.problem and f"does not load: {code.problem}"
-    if code.candidate.partition("+")[0] == short:
-        if code.state == "refused":
-            return Phase.REFUSED, code.problem
-        if code.state == "checking":
+    if node.code.pull_problem:
+        return Phase.NOT_PULLED, node.code.pull_problem
+    if node.code.version == short and node.code.state == "live":
+        return Phase.LIVE, node.code.problem and f"does not load: {node.code.problem}"
+    if node.code.candidate.partition("+")[0] == short:
+        if node.code.state == "refused":
+            return Phase.REFUSED, node.code.problem
+        if node.code.state == "checking":
             return Phase.CHECKING, ""
-    dirty = code.version.startswith(f"{short}+")
-    return Phase.PULLED, f"its files differ from the revision: {code.version}" if dirty else ""
+    dirty = node.code.version.startswith(f"{short}+")
+    return Phase.PULLED, f"its files differ from the revision: {node.code.version}" if dirty else ""
 
 
 def take_back(task: Task, bad: str, good: str) -> None:

@@ -246,16 +246,6 @@ class _Transfer:
             stream=True,
         )
 
-    def _count(self, size: int) -> None:
-        """Waits until the memory account holds that many more bytes."""
-        account = self.journey.account
-        woken = threading.Event()
-        while not account.take(size, woken.set):
-            woken.wait()
-            woken.clear()
-            if self._aborted:
-                raise ConnectionAbortedError("the fetch was given up")
-
     def _read(self, response: requests.Response) -> Answer:
         raw, saving = response.raw, self.journey.saving
         headers: CIMultiDict[str] = CIMultiDict(raw.headers.items())
@@ -271,7 +261,14 @@ class _Transfer:
         for part in raw.stream(CHUNK, decode_content=False):
             if body.tell() + len(part) > limit:
                 return Answer(response.status_code, headers, None)
-            self._count(len(part))
+            # Waits until the memory account holds that many more bytes.
+            account = self.journey.account
+            woken = threading.Event()
+            while not account.take(len(part), woken.set):
+                woken.wait()
+                woken.clear()
+                if self._aborted:
+                    raise ConnectionAbortedError("the fetch was given up")
             body.write(part)
         # The value of a BytesIO shares its buffer and is not a copy.
         return Answer(response.status_code, headers, body.getvalue())

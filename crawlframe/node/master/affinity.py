@@ -66,7 +66,13 @@ class NodeAffinity:
         if not taking_part:
             return
         oldest = taking_part[0]
-        self._compare(oldest)
+        if oldest.affinity != self.mode and self._warned != oldest.affinity:
+            log.warning(
+                "CRAWLFRAME_AFFINITY is %s here and %s on node %s; this node prefers no hosts "
+                "until both are the same",
+                self.mode, oldest.affinity, oldest.node,
+            )  # fmt: skip
+        self._warned = oldest.affinity if oldest.affinity != self.mode else ""
         if oldest.generation == me.generation:
             members = {node.node: node for node in taking_part if node.affinity == self.mode}
             _keep(affinity, self.mode, members)
@@ -78,16 +84,6 @@ class NodeAffinity:
         self._requests *= KEPT_SHARE
         self._slots = {slot: n * KEPT_SHARE for slot, n in self._slots.items() if n > MIN_LOAD}
         return load
-
-    def _compare(self, oldest: NodeInfo) -> None:
-        """Warns of nodes that hash differently."""
-        if oldest.affinity != self.mode and self._warned != oldest.affinity:
-            log.warning(
-                "CRAWLFRAME_AFFINITY is %s here and %s on node %s; this node prefers no hosts "
-                "until both are the same",
-                self.mode, oldest.affinity, oldest.node,
-            )  # fmt: skip
-        self._warned = oldest.affinity if oldest.affinity != self.mode else ""
 
 
 def _keep(affinity: Affinity, mode: str, members: dict[str, NodeInfo]) -> None:

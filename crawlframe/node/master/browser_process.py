@@ -128,7 +128,9 @@ class BrowserKeeper:
             while not (self._ending and not self._host):
                 self._wait()
                 self._reap()
-                self._check(time.monotonic())
+                if self._host and time.monotonic() - self._heard > SILENT_SECONDS:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(self._host, signal.SIGKILL)
                 self._line.beat()
         except ChannelClosed:
             used = False
@@ -184,11 +186,6 @@ class BrowserKeeper:
                     self._host = 0
                     self._kill()
                     return
-
-    def _check(self, now: float) -> None:
-        if self._host and now - self._heard > SILENT_SECONDS:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._host, signal.SIGKILL)
 
     def _kill(self) -> None:
         """Kills the processes of the host, and waits until none is left."""

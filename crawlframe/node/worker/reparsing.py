@@ -75,7 +75,12 @@ class Reparsing:
     async def run(self, outcome: Outcome, alone: bool, call: Call) -> Outcome:
         """Returns the outcome of the first request of a task that parses kept pages, or of one for
         a page. Raises as ``RequestRunner.run`` expects it."""
-        reparse, priority = await self._definition(outcome.task)
+        if outcome.task not in self._known:
+            spec = await self._source.load_task(outcome.task)
+            if spec is None or spec.reparse is None:
+                raise Park(f"task {outcome.task} parses no kept pages")
+            self._known[outcome.task] = spec.reparse, spec.priority
+        reparse, priority = self._known[outcome.task]
         if outcome.url == PAGES_URL:
             try:
                 await self._find(outcome, reparse, priority, alone)
@@ -89,14 +94,6 @@ class Reparsing:
             return await self._parse_page(outcome, page, reparse, call)
         finally:
             self._pages.give(page)
-
-    async def _definition(self, task: int) -> tuple[Reparse, int]:
-        if task not in self._known:
-            spec = await self._source.load_task(task)
-            if spec is None or spec.reparse is None:
-                raise Park(f"task {task} parses no kept pages")
-            self._known[task] = spec.reparse, spec.priority
-        return self._known[task]
 
     # -- which pages ------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+from crawlframe.base.signatures import is_async
 from crawlframe.node.worker.crawl.callbacks import Callbacks
 from crawlframe.spider.spider import Spider
 
@@ -36,7 +37,7 @@ def learn(callbacks: Callbacks, task: int, spider: Spider, name: str, article: A
     for an async one, the log suggests the code to write."""
     if not article.held_loop:
         return
-    if _is_async(_method(type(spider), name)):
+    if is_async(_method(type(spider), name)):
         _advise(task, name)
     else:
         callbacks.expect(task, name, computes=True)
@@ -55,7 +56,7 @@ def _advise(task: int, name: str) -> None:
 @lru_cache(maxsize=1_000)
 def _names_article(kind: Any, name: str) -> bool:
     method = _method(kind, name)
-    if not isinstance(method, FunctionType) or _is_async(method):
+    if not isinstance(method, FunctionType) or is_async(method):
         return False
     own = method.__code__.co_varnames[:1]  # self
     return any(_loads(code, own) for code in _codes(method.__code__))
@@ -67,10 +68,6 @@ def _method(kind: Any, name: str) -> Any:
 
 def _nothing() -> None:
     """A stand-in for a method that the class does not have."""
-
-
-def _is_async(method: Any) -> bool:
-    return inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
 
 
 def _codes(code: CodeType) -> list[CodeType]:

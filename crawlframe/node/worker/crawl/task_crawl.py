@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from crawlframe.actions import keeps_page
 from crawlframe.base.limits import ByteBudget
 from crawlframe.base.secret import Secret
-from crawlframe.base.signatures import misfit
+from crawlframe.base.signatures import is_async, misfit
 from crawlframe.base.urls import hostname_of, is_within
 from crawlframe.errors import BadRequest, FetchError, SpiderError, UnknownCallback
 from crawlframe.fetch.journey.cookies import TaskCookies
@@ -281,17 +281,12 @@ def check_fit(crawl: TaskCrawl, request: Request) -> None:
         crawl.misfits[asked] = misfit(function, None, keywords=asked[1].union(made))
     problem = crawl.misfits[asked]
     kept = request.options is not NO_OPTIONS and keeps_page(request.options.actions)
-    if not problem and kept and not _is_async(method(crawl, name)):
+    if not problem and kept and not is_async(inspect.unwrap(method(crawl, name))):
         problem = (
             f"KeepPage is for callbacks that await response.page(); make it `async def {name}`"
         )
     if problem:
         raise Park(f"{name} of spider {crawl.spec.spider!r} does not fit the request: {problem}")
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    plain = inspect.unwrap(function)
-    return inspect.iscoroutinefunction(plain) or inspect.isasyncgenfunction(plain)
 
 
 def called(
