@@ -25,7 +25,7 @@ _FUNCTION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")  # module:func
 
 CACHES = ("", "on", "refresh")
 AFFINITIES = ("off", "host", "domain")
-PREVIEWS = ("off", "refuse")
+PREVIEWS = ("off", "ask", "refuse")
 PREFIX = "CRAWLFRAME_"  # of the environment variables
 POSITIVE = (
     "workers", "concurrency", "partitions", "lease", "beat", "deadline", "max_memory", "max_age",
@@ -66,7 +66,7 @@ class Settings:
     load_timeout: Tuning[float] = 30.0  # seconds for the import of a module of the spiders
     recorded: Path = Path("tests", "recorded")  # directory of recorded pages, next to the spiders
     check_timeout: Tuning[float] = 60.0  # seconds for pages that a new version is checked with
-    preview: str = "off"  # of each new version on kept pages: off, refuse
+    preview: str = "off"  # of each new version on kept pages: off, ask, refuse
     deadline: float = 120.0  # seconds a callback may run before its worker is killed
     max_memory: int = 1024  # MiB of a worker, above which it is replaced
     transfer_memory: Tuning[int] = 256  # MiB of the bodies of a worker's transfers
@@ -129,7 +129,7 @@ class Settings:
             )
         if self.preview not in PREVIEWS:
             raise ConfigError(
-                f"CRAWLFRAME_PREVIEW={self.preview!r} must be {' or '.join(PREVIEWS)}"
+                f"CRAWLFRAME_PREVIEW={self.preview!r} must be one of {', '.join(PREVIEWS)}"
             )
         if wrong_in_head({"User-Agent": self.user_agent}, {}):
             raise ConfigError(

@@ -104,6 +104,7 @@ VERBS = {
         "check": "exit with 1 if the node of this machine is not running",
         "forget": "remove an offline node from the list",
         "rollout": "bring all nodes that follow a branch to a revision",
+        "accept": "let a version go live that was refused since it loses data",
     },
     "alert": {
         "list": "list open alerts",

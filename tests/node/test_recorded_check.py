@@ -257,6 +257,21 @@ def test_kept_pages_are_run_by_the_live_version_too(previewing: CheckedNode) -> 
     assert not beside.killed  # its pid may be that of another process now
 
 
+def test_an_operator_may_accept_a_version(previewing: CheckedNode) -> None:
+    reload = previewing.code_reload
+    reload._asks = True
+    previewing.loads("2", shop="b", news="a")
+    previewing.checks(Checked({"shop": "shop.price: lost"}))
+    assert (previewing.live, previewing.state, reload.state.asks) == ("1", "refused", True)
+    reload.look(lambda version: version == "3", previewing.now)
+    assert previewing.tick(1.0) == 0
+    reload.look(lambda version: version == "2", previewing.now)
+    assert previewing.tick(1.0) == 1
+    assert not reload.state.asks
+    previewing.says(with_checks("2", shop="b", news="a"))
+    assert (previewing.live, previewing.state, reload.state.asks) == ("2", "live", False)
+
+
 def test_both_processes_end_with_the_check(previewing: CheckedNode) -> None:
     previewing.loads("2", shop="b", news="a")
     previewing.checks(Checked({}))

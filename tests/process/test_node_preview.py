@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -87,3 +88,23 @@ def test_a_version_that_loses_data_is_refused(
     project.write("shops/words.py", WORDS.replace("'right'", "None"))
     node.renewed(3)
     assert node.look.frontier.audit() == []
+
+
+def test_an_operator_accepts_a_version(
+    odd_env: dict[str, str],
+    starter: NodeStarter,
+    project: Project,
+    web: OddWeb,
+    manage: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    env = project.env(odd_env, CRAWLFRAME_PREVIEW="ask", CRAWLFRAME_BEAT="0.5")
+    node = starter.node(env)
+    node.ready()
+    assert node.crawl(f"{web.url}one", "kept") == "right"
+    project.write("shops/words.py", WORDS.replace("'right'", "None"))
+    refused = node.refused("kept.code: lost 1 of 1")
+    assert refused.asks
+    done = manage("node", "accept", refused.candidate, env=env)
+    assert done.returncode == 0, done.stderr
+    node.renewed(1)
+    assert node.crawl(f"{web.url}two", "kept") is None

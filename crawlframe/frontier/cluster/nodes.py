@@ -22,6 +22,7 @@ class CodeState(msgspec.Struct, frozen=True):
     pulled: str = ""  # revision (12 digits) its checkout was last brought to by a pull
     pull_problem: str = ""  # why the last pull was refused
     rollout: int = 0  # id of the rollout that the last pull followed
+    asks: bool = False  # whether the refused version goes live if an operator accepts it
 
 
 class NodeHealth(msgspec.Struct, frozen=True):

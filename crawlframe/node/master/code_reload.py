@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from crawlframe.base import faults
 from crawlframe.conf import Settings
@@ -65,6 +65,8 @@ class CodeReload:
         self._kills = 0  # templates that died in a row through no fault of a module
         self._unsteady = 0  # templates in a row under which the code changed
         self._whole = False  # the next template imports everything, not only what has changed
+        self._asks = settings.preview == "ask"
+        self._accepted_version = ""  # a version that goes live though its pages fail
 
     @property
     def state(self) -> CodeState:
@@ -136,6 +138,12 @@ class CodeReload:
         self._known = frozenset(initial.broken or ())
         self._wanted = initial.changed_at
         self.reports.follow(initial)
+
+    def look(self, is_accepted: Callable[[str], bool], now: float) -> None:
+        """Takes the refused version if an operator has accepted it."""
+        state = self.state
+        if state.asks and state.state == "refused" and is_accepted(state.candidate):
+            self._accepted_version, self._wanted = state.candidate, now
 
     # -- trials -----------------------------------------------------------------------------------
 
@@ -254,7 +262,8 @@ class CodeReload:
 
     def _check_or_accept(self, trial: Template, loaded: CodeLoaded) -> None:
         before, cold = self.accepted, self._cold
-        if not cold and self._check.begin(trial, before, waits=True, beside=self.live):
+        waits = not cold and loaded.version != self._accepted_version
+        if waits and self._check.begin(trial, before, waits=True, beside=self.live):
             self._trial = trial
             return
         self._accept(trial, loaded)
@@ -270,6 +279,7 @@ class CodeReload:
         self._trial = None
         if problems:
             self._refuse(trial, problems)
+            self.reports.update(asks=self._asks)
         else:
             self._accept(trial, trial.loaded)
 

@@ -46,6 +46,7 @@ VERBS = {
     "export pages": _("export of pages"),
     "export layers": _("export of layers"),
     "forget node": _("forget node"),
+    "accept version": _("accept version"),
     "forget rendering": _("forget which pages need the browser"),
     "forget robots": _("forget robots.txt"),
     "learn aliases": _("learn rules of aliases"),

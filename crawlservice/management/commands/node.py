@@ -45,6 +45,7 @@ from crawlservice.monitoring.nodes import (
     versions,
     why_unknown,
 )
+from crawlservice.rollouts.acceptance import accept
 from crawlservice.rollouts.rollout import RolloutRun, full_revision
 from crawlservice.rollouts.status import NodeStatus, node_statuses
 
@@ -115,6 +116,23 @@ class ForgetNode(ServiceCommand):
         record("forget node", command=True, node=options["name"])
         told = plain(f"node {options['name']} was removed from the list")
         self.done(told, None, by_hand="start it, and it appears again")
+
+
+class AcceptVersion(ServiceCommand):
+    help = (
+        "Lets a version go live that nodes have refused because it loses data on kept pages "
+        "(CRAWLFRAME_PREVIEW=ask)."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("version", help="as node list shows it")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        version = options["version"]
+        names = ", ".join(accept(version))
+        record("accept version", command=True, version=version)
+        told = plain(f"version {version} goes live on {names}")
+        self.done(told, None, by_hand="bring back the code of before; nodes load it")
 
 
 def listing(nodes: list[Node]) -> Listing[Node]:
@@ -312,4 +330,5 @@ class Command(Noun):
         "check": CheckNode,
         "forget": ForgetNode,
         "rollout": RollOut,
+        "accept": AcceptVersion,
     }
