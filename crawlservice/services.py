@@ -29,7 +29,6 @@ from crawlservice.ledger.recovery import uncounted
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.monitoring import lives
 from crawlservice.pages import page_trial
-from crawlservice.preview.on_node import node_preview
 
 
 class DjangoServices(Services):
@@ -84,6 +83,8 @@ class DjangoServices(Services):
             if line is None:
                 run_checker(self._settings, registry, channel, run_trial)
                 return
+            from crawlservice.preview.on_node import node_preview  # few nodes preview
+
             preview = node_preview(self._settings, registry, line)
             run_checker(
                 self._settings, registry, channel, run_trial, preview.problems, preview.serve
