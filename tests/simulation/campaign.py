@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import count, takewhile
 
 from tests.simulation.cluster import Setup
@@ -44,20 +44,12 @@ class Totals:
             self.bad.append(result.seed)
 
     def as_json(self, wall: float) -> dict[str, object]:
-        return {
-            "seeds": self.seeds,
-            "nodes": self.nodes,
-            "simulated_s": round(self.simulated_s),
-            "wall_s": round(wall, 1),
-            "steps": self.steps,
-            "faults": self.faults,
-            "crawls": self.crawls,
-            "fetches": self.fetches,
-            "longest_end_s": round(self.longest_end_s, 2),
-            "violations": self.violations,
-            "bad": self.bad[:50],
-            "trace": f"{self.checksum:08x}",
-        }
+        found = asdict(self) | {"bad": self.bad[:50], "trace": f"{self.checksum:08x}"}
+        del found["checksum"]
+        for name, seconds in (("wall_s", wall), *found.items()):
+            if name.endswith("_s"):
+                found[name] = round(seconds, 1)
+        return found
 
 
 def run(setup: Setup, first: int, number: int, goes_on: Callable[[int], bool]) -> Iterator[Result]:

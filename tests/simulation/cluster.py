@@ -33,7 +33,7 @@ from tests.simulation.redis.client import client
 from tests.simulation.redis.store import Store
 from tests.simulation.redis_link import RedisLink
 from tests.simulation.scheduler import Machine, Process, Thread
-from tests.simulation.site import SimulatedDownloader, Web
+from tests.simulation.site import SITES, SimulatedDownloader, Site, Web
 
 T = TypeVar("T")
 LEASES = (15.0, 4.0)  # seconds; in short ones, nodes are declared dead while they have requests
@@ -70,7 +70,7 @@ class Setup:
 class Cluster:
     """``nodes``: how many."""
 
-    def __init__(self, setup: Setup, seed: int, nodes: int = 3) -> None:
+    def __init__(self, setup: Setup, seed: int, nodes: int = 3, site: Site = SITES[0]) -> None:
         SYSTEM.use(seed)
         self.scheduler = SYSTEM.scheduler
         self.scheduler.on_exit = self._on_exit
@@ -89,9 +89,9 @@ class Cluster:
         for module in (frontier, batches):
             vars(module)["MAX_ENTRIES"] = entries
         claims.IDLE_PAUSE = self.scheduler.random.choice((0.1, 0.5))
-        self.web = SimulatedDownloader.web = Web()
+        self.web = SimulatedDownloader.web = Web(site)
         choice = self.scheduler.random.choice
-        lease = choice(LEASES)
+        lease = self.lease = choice(LEASES)
         settings = replace(
             setup.settings,
             partitions=choice((1, 1, 2)),

@@ -3,6 +3,7 @@ library; where a process would wait for a lock or the disk, simulated time passe
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from tests.simulation.interpreter import SYSTEM
 from tests.simulation.scheduler import Killed, Process
 
 WRITES = ("INSERT", "UPDATE", "DELETE", "BEGIN", "REPLACE")
+TABLE = re.compile(r'"(\w+)"')
 LOCKED = ("locked",)
 LOCK_TIMEOUT = 20.0  # seconds, as the product sets it
 
@@ -59,22 +61,26 @@ class Connection(sqlite3.Connection):
 class Cursor(base.SQLiteCursorWrapper):
     def execute(self, query: str, params: Any = None) -> Any:
         _check()
-        if query.startswith(WRITES):
-            DISK.hook("write.before")
-            _pause(0.0)
+        _before(query)
         return _patient(lambda: base_execute(self, query, params))
 
     def executemany(self, query: str, params: Any) -> Any:
         _check()
-        if query.startswith(WRITES):
-            DISK.hook("write.before")
-            _pause(0.0)
+        _before(query)
         rows = [*params]
         return _patient(lambda: base_executemany(self, query, rows))
 
 
 base_execute = base.SQLiteCursorWrapper.execute
 base_executemany = base.SQLiteCursorWrapper.executemany
+
+
+def _before(query: str) -> None:
+    """A fault may strike before each write; the point names its table, as rare ones matter too."""
+    if query.startswith(WRITES):
+        table = TABLE.search(query)
+        DISK.hook(f"write.{table[1] if table else query[:5]}")
+        _pause(0.0)
 
 
 def _check() -> None:

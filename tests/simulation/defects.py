@@ -8,14 +8,17 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 from django.db import transaction
+from redis import RedisError
 
+from crawlframe.errors import Fenced, FrontierError
 from crawlframe.frontier.client import scripts
 from crawlframe.node import task_finisher
 from crawlframe.node.master import claims, deferred_calls, generation, master
 from crawlframe.node.worker.commit import committer
+from crawlframe.run.ledger import LedgerAway
 from crawlservice.ledger import ending
 from crawlservice.ledger.reconcile import Reconciliation
-from crawlservice.steward import nodes
+from crawlservice.steward import nodes, task_chore
 
 
 class InScript(NamedTuple):
@@ -38,6 +41,7 @@ Change = InScript | InProgram
 NEVER = lambda *arguments, **options: None  # noqa: E731
 NO_STRAYS = InProgram(claims.Claims, "strays", lambda real: lambda self, *given: [])
 ENDS_BLINDLY = InProgram(ending, "_may_end", lambda real: lambda task, missing, counts: True)
+NO_ENDS = lambda real: lambda ledger, frontier, tasks: set()  # noqa: E731
 
 # Of two guards that make up for each other, both are broken at once.
 DEFECTS: dict[str, Change | tuple[Change, ...]] = {
@@ -95,7 +99,7 @@ DEFECTS: dict[str, Change | tuple[Change, ...]] = {
         ENDS_BLINDLY,
     ),
     "results are dropped while the database is away": (
-        InProgram(committer, "RETRY_PAUSES", lambda real: _GiveUp()),
+        InProgram(committer.Committer, "_write", lambda real: _write_once),
         NO_STRAYS,
     ),
     "rows and items apart": InProgram(
@@ -109,25 +113,21 @@ DEFECTS: dict[str, Change | tuple[Change, ...]] = {
         InProgram(generation, "_replay", lambda real: NEVER),
         InProgram(nodes.DeadNodes, "_replay", lambda real: NEVER),
     ),
-    "ends are not noticed": InProgram(
-        task_finisher, "end_tasks", lambda real: lambda ledger, frontier, tasks: set()
+    "ends are not noticed": (
+        InProgram(task_finisher, "end_tasks", NO_ENDS),
+        InProgram(task_chore, "end_tasks", NO_ENDS),
     ),
     "an era that fills nothing": InProgram(Reconciliation, "run", lambda real: lambda self: self),
 }
 
 
-class _GiveUp(tuple[float, ...]):
-    """Pauses between attempts, of which the second says that the results are settled."""
-
-    def __new__(cls) -> _GiveUp:
-        return super().__new__(cls, (0.05, 0.2))
-
-    def __getitem__(self, index: Any) -> Any:
-        from crawlframe.errors import Fenced
-
-        if index > 0:
-            raise Fenced("given up")
-        return super().__getitem__(index)
+def _write_once(self: committer.Committer, batch: Any) -> None:
+    try:
+        self._settle(batch)
+    except Fenced:
+        self._on_fenced()
+    except (LedgerAway, FrontierError, RedisError, OSError):
+        pass  # the defect: the batch counts as settled
 
 
 def _commits_nothing(real: Any) -> Any:

@@ -94,12 +94,15 @@ def _counts(of: Frontier, task: int) -> str:
 
 def judge_web(web: Web, pace: Pace, *, explained: int) -> Iterator[str]:
     """Violations that the sites saw. ``explained``: second fetches that faults may have caused."""
-    for host, peak in web.peak.items():
-        if peak > pace.concurrency:
-            yield f"{host} had {peak} requests at a time, {pace.concurrency} are allowed"
     sent: defaultdict[str, list[float]] = defaultdict(list)
-    for begun, host in sorted(web.fetches):
-        sent[host].append(begun)
+    open_: defaultdict[str, list[float]] = defaultdict(list)  # when the answers are complete
+    for visit in web.fetches:
+        sent[visit.host].append(visit.begun)
+        ends = open_[visit.host] = [end for end in open_[visit.host] if end > visit.begun]
+        ends.append(visit.ends)
+        if len(ends) > pace.concurrency:
+            many = f"{len(ends)} requests at a time, {pace.concurrency} are allowed"
+            yield f"at {visit.begun:.1f} s: {visit.host} had {many}"
     delay = 0.0 if isinstance(pace.delay, str) else pace.delay
     for host, times in sent.items():
         shortest = min((after - before for before, after in pairwise(times)), default=delay)

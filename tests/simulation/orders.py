@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from crawlservice.models import Task
@@ -42,11 +42,13 @@ class Pace(NamedTuple):
 PACES = (Pace(0.05, 2), Pace(0.05, 2), Pace(0.0, 1), Pace(0.0, 4), Pace(0.2, 1), Pace("auto", 2))
 
 
-def drawn_orders(chance: random.Random, length: float, seed: int, pace: Pace) -> Iterator[Order]:
+def drawn_orders(
+    chance: random.Random, length: float, seed: int, pace: Pace, sizes: Sequence[int]
+) -> Iterator[Order]:
     """The orders of one seed. Tasks get their numbers in the order of submission."""
     begins = sorted(chance.uniform(0.0, length / 2) for _ in range(chance.choice((1, 2, 3))))
     for task, at in enumerate(begins, 1):
-        size, hosts = chance.choice((5, 30, 80, 150)), chance.choice((1, 3, 8))
+        size, hosts = chance.choice(sizes), chance.choice((1, 3, 8))
         arguments = {"size": size, "hosts": hosts, "seed": seed + task}
         fate = chance.choice(("", "", "", "limit", "cancel", "pause"))
         more = {"page_limit": size // 2} if fate == "limit" else {}

@@ -6,10 +6,12 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Callable
+from hashlib import sha1
 from typing import Any
 
 from redis.exceptions import ConnectionError, TimeoutError
 
+from crawlframe.frontier.client import scripts
 from tests.simulation.interpreter import SYSTEM
 from tests.simulation.redis.client import Link
 from tests.simulation.redis.store import Store
@@ -26,7 +28,8 @@ class RedisLink(Link):
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self.away_until = self.silent_until = self.full_until = 0.0
-        self.fates: deque[str] = deque()  # of the next calls
+        self.fates: list[tuple[str, str]] = []  # of the next calls, and of which verb, "" of any
+        self._verbs = {sha1(scripts.source(v).encode()).hexdigest(): v for v in scripts.verbs()}
         self._calls: Counter[str] = Counter()
         self.snapshots: deque[tuple[float, Any]] = deque(maxlen=SNAPSHOTS)
         self._next_snapshot = math.inf
@@ -48,20 +51,20 @@ class RedisLink(Link):
             error = ConnectionError("Error 111 connecting to the simulated Redis. Refused")
             error.__context__ = ConnectionRefusedError(111, "Connection refused")
             raise error
-        # Rare scripts are struck as often as common ones.
-        kind = str(command[1] if command[0] == "EVALSHA" else command[0])
-        self._calls[kind] += 1
-        struck = self.fates and scheduler.random.random() < OFTEN / self._calls[kind]
-        fate = self.fates.popleft() if struck else ""
+        kind = self._verbs.get(command[1], "") if command[0] == "EVALSHA" else str(command[0])
+        fate = self._fate_of(kind)
         if scheduler.now < self.silent_until:
             fate = "lose request"
         if fate:
-            self.note(f"{fate}: {command[0]!r}")
+            self.note(f"{fate}: {kind}")
         scheduler.wait((1.0 if fate == "slow" else LATENCY) * scheduler.random.random())
         if fate == "lose request":
             self._time_out()
-        if fate == "late":
-            self._later(command)
+        if fate in ("late", "outlive"):
+            self._later(command, 3.0 + 5.0 * scheduler.random.random())
+            sender = SYSTEM.process
+            if fate == "outlive" and sender is not None and sender.parent is not None:
+                scheduler.kill(sender)
             self._time_out()
         self.store.full = scheduler.now < self.full_until
         reply = self._execute(command)
@@ -82,10 +85,20 @@ class RedisLink(Link):
         SYSTEM.scheduler.wait(TIMEOUT)
         raise TimeoutError("Timeout reading from socket")
 
-    def _later(self, command: Any) -> None:
-        """The network delivers it when its sender has given up."""
+    def _fate_of(self, kind: str) -> str:
+        """What happens to a call; rare ones are struck as often as common ones."""
+        self._calls[kind] += 1
+        roll = SYSTEM.scheduler.random.random() if self.fates else 1.0
+        for one in self.fates:
+            fate, verb = one
+            if roll < 0.5 if verb == kind else not verb and roll < OFTEN / self._calls[kind]:
+                self.fates.remove(one)
+                return fate
+        return ""
+
+    def _later(self, command: Any, delay: float) -> None:
+        """The network delivers it when its sender has given up, or is dead."""
         scheduler = SYSTEM.scheduler
-        delay = TIMEOUT + 3.0 * scheduler.random.random()
 
         def run() -> None:
             scheduler.wait(delay)
@@ -107,6 +120,7 @@ class RedisLink(Link):
             return 0.0
         then, snapshot = older[-1]
         self.store.restore(snapshot)
+        self.store.restart()
         while self.snapshots and self.snapshots[-1][0] > then:
             self.snapshots.pop()
         return now - then

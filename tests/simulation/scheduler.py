@@ -91,6 +91,10 @@ class Machine:
         """Seconds that its time of day is ahead at a time of the simulation."""
         return self.clock + self.drift * (now - self.drifts_since)
 
+    def pause(self, until: float) -> None:
+        for process in self.processes:
+            process.paused_until = until
+
     def drifts(self, drift: float, now: float) -> None:
         self.clock, self.drift, self.drifts_since = self.ahead(now), drift, now
 

@@ -22,6 +22,7 @@ from tests.simulation.node import Version
 from tests.simulation.orders import PACES, Order, drawn_orders, resume_all
 from tests.simulation.quiet import Quiet
 from tests.simulation.scheduler import Process
+from tests.simulation.site import SITES
 
 CALM = 150.0  # seconds after the last fault in which everything must have ended
 SETTLE = 30.0  # seconds after the last fault until the cluster is quiet
@@ -51,7 +52,7 @@ class Result:
 
 @dataclass(eq=False)
 class Armed:
-    """A fault at a named point. ``left``: weight of the points that its node passes before."""
+    """A fault at a named point. ``left``: weight of the points that are passed before."""
 
     fault: Fault
     left: float
@@ -73,11 +74,12 @@ class Simulation:
         self.nodes = chance.choice((1, 2, 3, 3))
         self.length = chance.choice((4.0, 8.0, 16.0))
         self.pace = chance.choice(PACES)
-        self.orders = [*drawn_orders(chance, self.length, seed, self.pace)]
+        site = chance.choice(SITES)
+        self.orders = [*drawn_orders(chance, self.length, seed, self.pace, site.sizes)]
         if faults is None:
             faults = schedule(seed, self.length, number if seed % 5 else 0, self.nodes)
         self.result = Result(seed, self.nodes, faults)
-        self.cluster = Cluster(setup, seed, self.nodes)
+        self.cluster = Cluster(setup, seed, self.nodes, site)
         self._quiet = Quiet(self.cluster.frontier, self.cluster.web)
         self._quiet_from = math.inf if faults else 0.0  # seconds
         self._armed: list[Armed] = []
@@ -172,15 +174,14 @@ class Simulation:
             case "kill":
                 self._kill(fault)
             case "pause" if fault.target.endswith("node"):  # a virtual machine
-                for one in cluster.nodes[int(fault.target.split()[0])].machine.processes:
-                    one.paused_until = now + fault.value
+                cluster.nodes[int(fault.target.split()[0])].machine.pause(now + fault.value)
             case "pause":
                 if (victim := self._victim(fault)) is not None:
                     victim.paused_until = now + fault.value
             case "point":
                 self._armed.append(Armed(fault, fault.value))
             case "redis call":
-                cluster.link.fates.extend([fault.target] * int(fault.value))
+                cluster.link.fates.extend([(fault.target, fault.step)] * int(fault.value))
             case "redis away":
                 cluster.link.away_until = now + fault.value
             case "redis silent":
@@ -236,20 +237,31 @@ class Simulation:
         self._passed[point] += 1
         struck = None
         for armed in self._armed:
-            machine = self.cluster.nodes[int(armed.fault.target.partition(" ")[0])].machine
-            vain = armed.fault.target.endswith("fail at") and error is OSError  # none is expected
-            if process.machine is machine and not vain:
-                armed.left -= 1 / self._passed[point]
+            fault = armed.fault
+            vain = fault.target.endswith("fail at") and error is OSError  # none is expected
+            if fault.step:
+                here = process.machine is not self.cluster.service
+                here = here and point.startswith(f"{fault.step}.")
+            else:
+                machine = self.cluster.nodes[int(fault.target.partition(" ")[0])].machine
+                here = process.machine is machine
+            if here and not vain:
+                armed.left -= 1 if fault.step else 1 / self._passed[point]
                 struck = struck or (armed if armed.left < 0 else None)
         if struck is None:
             return
         self._armed.remove(struck)
         action = struck.fault.target.partition(" ")[2]
         self.say(f"STRIKES {action} {point}: {process.role} {process.pid}")
+        scheduler = self.cluster.scheduler
         if action == "kill at":
-            SYSTEM.scheduler.kill(process)
+            scheduler.kill(process)
         elif action == "pause at":
-            SYSTEM.scheduler.wait(self.cluster.scheduler.random.choice((0.5, 6.0, 20.0)))
+            scheduler.wait(scheduler.random.choice((0.5, 6.0, 20.0)))
+        elif action == "freeze at":  # about as long as it takes to be declared dead
+            seconds = self.cluster.lease + 3.0 * scheduler.random.random()
+            process.machine.pause(scheduler.now + scheduler.random.choice((0.5, seconds)))
+            scheduler.wait(0.0)
         else:
             raise error(f"simulated failure at {point}")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 from zlib import crc32
@@ -18,9 +19,25 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.journey.journey import Answer, Journey
 from tests.simulation.interpreter import SYSTEM
 
-SLOW = 0.05  # seconds of an answer at most, usually
+QUICK = 0.05  # seconds of an answer at most, usually
 ASIDE = "&aside=1"  # at the end of the URL of a page that a callback waits for
 FIRST_LINKS, LINKS = 12, 4  # of the first page, and of others: more than one call may take
+
+
+class Site(NamedTuple):
+    """Behaviour of all hosts of a seed. ``slow``, ``lost``: the shares of slow answers and of
+    connections that are lost. ``sizes``: numbers of pages."""
+
+    slow: float
+    lost: float
+    sizes: tuple[int, ...]
+
+
+# While answers are slow, faults meet requests in progress; their time is less than a lease.
+SLOW = 2.5  # seconds at most
+SITES = (
+    Site(0.02, 0.01, (5, 30, 80, 150)), Site(0.3, 0.01, (5, 30, 50)), Site(0.6, 0.1, (5, 20, 30)),
+)  # fmt: skip
 
 
 class Page(NamedTuple):
@@ -64,35 +81,43 @@ def closure(start: str, without: Collection[str] = ()) -> dict[str, Page]:
     return found
 
 
+@dataclass
+class Visit:
+    """A request that a host has answered, or whose connection was closed. Times in seconds."""
+
+    host: str
+    begun: float
+    ends: float
+
+
 class Web:
     """The hosts of one simulation, and the log of their visitors."""
 
-    def __init__(self) -> None:
-        self.fetches: list[tuple[float, str]] = []  # seconds of simulated time, and the host
-        self.busy: Counter[str] = Counter()
-        self.peak: Counter[str] = Counter()  # requests at a host at the same time
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self.fetches: list[Visit] = []
         self.times: defaultdict[str, int] = defaultdict(int)  # fetches of a URL
         self.explained = 0  # further fetches that answers of the sites lead to
 
     async def answer(self, url: str) -> tuple[int, bytes]:
         scheduler = SYSTEM.scheduler
-        host = urlsplit(url).netloc
-        self.fetches.append((scheduler.now, host))
-        self.busy[host] += 1
-        self.peak[host] = max(self.peak[host], self.busy[host])
         self.times[url] += 1
-        chance = scheduler.random.random()
+        lost = scheduler.random.random() < self._site.lost
+        most = SLOW if scheduler.random.random() < self._site.slow else QUICK
+        seconds = most * scheduler.random.random()
+        visit = Visit(urlsplit(url).netloc, scheduler.now, scheduler.now + seconds)
+        self.fetches.append(visit)
         try:
-            await asyncio.sleep(SLOW * scheduler.random.random() if chance < 0.98 else 2.0)
-        finally:
-            self.busy[host] -= 1
+            await asyncio.sleep(seconds)
+        finally:  # a visitor that stands still has its answer all the same
+            visit.ends = min(visit.ends, scheduler.now)
         page = page_of(url)
         if page.kind == "gone":
             return 404, b"gone"
         if page.kind == "fails":
             self.explained += self.times[url] == 1
             return 500, b"failed"
-        if chance < 0.01:
+        if lost:
             self.explained += 1
             raise ConnectionLost(f"{url}: the server hung up")
         return 200, json.dumps(page._asdict()).encode()

@@ -17,7 +17,7 @@ MAX_RESULTS = 7000  # values that a Lua function is given at once
 
 
 class Command(NamedTuple):
-    """``writes``: refused on a replica. ``grows``: refused when memory is full."""
+    """``writes``: the rest of its script is not refused. ``grows``: refused when memory is full."""
 
     run: Callable[..., Any]
     shape: str = VALUE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from itertools import accumulate
 from random import Random
 from typing import Any, NamedTuple
 
@@ -99,10 +98,6 @@ class Keyspace:
         self.values, self.expiry = snapshot.values.copy(), snapshot.expiry.copy()
         self._shared = {*self.values}
         self._due = sorted((ms, key) for key, ms in self.expiry.items())
-
-    def exceeds(self, limit: int) -> bool:
-        """Whether more than ``limit`` bytes are in use, as far as that can be estimated."""
-        return any(used > limit for used in accumulate(map(self.size, self.values)))
 
     def size(self, key: bytes) -> int:
         """Estimated bytes that a key takes."""

@@ -17,14 +17,11 @@ Reply = Any  # int, bytes, None, a list of replies, or an exception in the list 
 
 
 class Store:
-    """One server. ``clock``: seconds since the epoch. ``maxmemory``: bytes, 0 = no limit; ``full``:
-    it is reached, whatever the size."""
+    """One server. ``clock``: seconds since the epoch. ``full``: it refuses to grow."""
 
     def __init__(self, clock: Callable[[], float], *, seed: int = 0) -> None:
         self.clock = clock
-        self.maxmemory = 0
         self.full = False
-        self.readonly = False
         self.run_id = sha1(str(seed).encode()).hexdigest()
         self.db = Keyspace(Random(seed))
         self._scripts: dict[bytes, bytes] = {}  # hash -> source
@@ -40,7 +37,7 @@ class Store:
     def execute(self, command: tuple[bytes | str | int | float, ...]) -> Reply:
         """The reply to a command. Raises ReplyError."""
         self.db.advance(round(1_000_000 * self.clock()))
-        self._full = self.full or (self.maxmemory > 0 and self.db.exceeds(self.maxmemory))
+        self._full = self.full
         return self._execute(command)
 
     def flush(self) -> None:
@@ -54,9 +51,10 @@ class Store:
     def restore(self, snapshot: Snapshot) -> None:
         self.db.restore(snapshot)
 
-    def forget_scripts(self) -> None:
-        """Drops the scripts, as a restart does."""
+    def restart(self) -> None:
+        """Drops what only a running server has: its scripts, and its name."""
         self._scripts.clear()
+        self.run_id = sha1(self.run_id.encode()).hexdigest()
 
     def _execute(self, command: tuple[Any, ...]) -> Reply:
         name = text(command[0]).upper()
@@ -76,8 +74,6 @@ class Store:
             raise ReplyError(problem) from error
 
     def _check(self, command: Command) -> None:
-        if command.writes and self.readonly:
-            raise ReplyError("READONLY You can't write against a read only replica.")
         if command.grows and self._full:
             raise ReplyError("OOM command not allowed when used memory > 'maxmemory'.")
 
@@ -109,7 +105,7 @@ class Store:
             raise ReplyError("ERR Number of keys can't be greater than number of args")
         lua = engine()
         lua.db = self.db
-        lua.check = self._check_script if self.readonly or self._full else None
+        lua.check = self._check_script if self._full else None
         try:
             reply = lua.run(lua.load(source), count, arguments)
         except ReplyError as error:
@@ -128,22 +124,21 @@ class Store:
             case b"EXISTS":
                 return [int(sha.lower() in self._scripts) for sha in arguments]
             case b"FLUSH":
-                self.forget_scripts()
+                self._scripts.clear()
                 return b"OK"
         raise ReplyError("ERR unknown subcommand of SCRIPT")
 
     def _config(self, word: bytes, *names: bytes) -> Reply:
         if word.upper() != b"GET":
             raise ReplyError("ERR only GET of CONFIG is known here")
-        values = {b"appendfsync": b"everysec", b"maxmemory": b"%d" % self.maxmemory}
+        values = {b"appendfsync": b"everysec", b"maxmemory": b"0"}
         return [part for name in names if name in values for part in (name, values[name])]
 
     def _info(self, *_sections: bytes) -> Reply:
         used = sum(map(self.db.size, self.db.values))
         facts = {
             "redis_version": VERSION, "run_id": self.run_id, "cluster_enabled": 0, "aof_enabled": 1,
-            "used_memory": used, "maxmemory": self.maxmemory, "maxmemory_policy": "noeviction",
-            "role": "slave" if self.readonly else "master",
+            "used_memory": used, "maxmemory": 0, "maxmemory_policy": "noeviction", "role": "master",
         }  # fmt: skip
         return "".join(f"{name}:{value}\r\n" for name, value in facts.items()).encode()
 
