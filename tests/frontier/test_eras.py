@@ -299,6 +299,16 @@ def test_an_answer_that_was_lost_is_no_loss_when_it_comes_late(plain: Bench) -> 
     plain.frontier.eras.confirm()
 
 
+def test_a_call_that_arrives_late_is_no_loss(plain: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client has given it up, and has been answered since."""
+    words = plain.store.call_log.words(0)
+    plain.release(plain.held)
+    with monkeypatch.context() as late:
+        late.setattr(plain.store.call_log, "words", lambda partition: words)
+        plain.leases.renew(1, 15)
+    plain.frontier.eras.confirm()
+
+
 def test_what_others_write_hides_no_loss(plain: Bench, client: Callable[..., Frontier]) -> None:
     other = client()
     lose(plain.redis, lambda: plain.release(plain.held))

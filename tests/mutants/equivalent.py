@@ -14,14 +14,6 @@ RESIZED = "a scan names an entry twice only while Redis resizes its table"
 
 # File -> line -> (changes, why). The changes are named as on the page.
 REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
-    "_guard.lua": {
-        "if answered > 0 and (tonumber(call('GET', CALL_LOG(client))) or 0) < answered then": [
-            (
-                ("without `answered > 0 and`", "`>` becomes `>=`"),
-                "nobody knows of less than 0 calls; it saves a call",
-            )
-        ],
-    },
     "_shared.lua": {
         "if not clock then": [
             (("always",), "within one script no time passes (in Redis 6.2 some microseconds)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import shutil
 import sys
@@ -37,6 +38,7 @@ def prepared() -> Iterator[Setup]:
     import django
 
     django.setup()
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # it tells of tasks that were killed
     from tests.simulation import database, node
     from tests.simulation.cluster import Setup
 

@@ -80,7 +80,8 @@ class Cluster:
         self.path = setup.directory / f"{seed}.sqlite3"
         shutil.copy(setup.database, self.path)
         connections["default"].settings_dict["NAME"] = str(self.path)
-        frontiers._frontiers.clear()
+        for kept in (frontiers._frontiers, frontiers._next_check, frontiers._known):
+            kept.clear()  # type: ignore[attr-defined]
         self.link = RedisLink(
             Store(lambda: SYSTEM.scheduler.start + SYSTEM.scheduler.now, seed=seed)
         )

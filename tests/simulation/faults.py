@@ -7,12 +7,13 @@ import random
 from typing import NamedTuple
 
 ROLES = ("worker", "master", "steward", "template", "node")
-CALLS = ("lose request", "lose answer", "reset", "late", "outlive", "slow")  # of Redis
+CALLS = ("lose request", "lose answer", "reset", "late", "outlive", "outlive", "slow")  # of Redis
 DATABASE_FAULTS = ("database away", "database full", "database read-only")
 FOR_A_WHILE = ("redis away", "redis silent", "redis full", *DATABASE_FAULTS)
 POINTS = ("kill at", "kill at", "fail at", "pause at", "freeze at")  # a named point of the product
 VERBS = (
-    "claim", "complete", "push", "retry", "release", "replay", "lease", "permit", "admit",
+    "claim", "claim", "claim", "release", "release", "retry", "retry", "complete", "push", "replay",
+    "lease", "permit", "admit",
 )  # fmt: skip
 STEPS = (*VERBS, "dispatch", "fetch", "parse", "commit", "finish", "database")
 
@@ -53,7 +54,7 @@ def schedule(seed: int, seconds: float, number: int, nodes: int) -> list[Fault]:
             value = chance.choice((0.05, 0.5, 3.0, 8.0, 20.0, 40.0))
         elif kind == "redis call":
             target = chance.choice(CALLS)
-            step = chance.choice((focus if focus in VERBS else "", ""))
+            step = chance.choice((focus, focus, "")) if focus in VERBS else ""
             value = float(chance.randrange(1, 4 if step else 16))  # calls that it happens to
         elif kind == "redis fails over":
             value = chance.uniform(0.0, 1.5)  # seconds of which the replica knows nothing
@@ -78,7 +79,7 @@ KINDS = {  # with their weights
     "kill": 6,
     "pause": 3,
     "point": 12,
-    "redis call": 6,
+    "redis call": 10,
     "redis away": 1,
     "redis silent": 1,
     "redis emptied": 1,

@@ -18,6 +18,7 @@ from tests.simulation.site import Web, closure, url_of
 START = "start:"  # the URL of the request that runs start
 # Reasons for which a good page may end as an error.
 FAIR = ("connection_lost", "timeout", "poison", "cancelled")
+UNAWARE = 1.0  # seconds in which nodes find out that Redis has lost what is in flight
 ENDED = (Task.State.FINISHED, Task.State.CANCELLED)
 ENDS = (Event.Kind.FINISHED, Event.Kind.FAILED, Event.Kind.CANCELLED)
 
@@ -99,7 +100,8 @@ def judge_web(web: Web, pace: Pace, *, explained: int) -> Iterator[str]:
     for visit in web.fetches:
         sent[visit.host].append(visit.begun)
         ends = open_[visit.host] = [end for end in open_[visit.host] if end > visit.begun]
-        ends.append(visit.ends)
+        if not any(visit.begun - UNAWARE < loss < visit.ends for loss in web.losses):
+            ends.append(visit.ends)
         if len(ends) > pace.concurrency:
             many = f"{len(ends)} requests at a time, {pace.concurrency} are allowed"
             yield f"at {visit.begun:.1f} s: {visit.host} had {many}"

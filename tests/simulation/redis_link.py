@@ -61,7 +61,7 @@ class RedisLink(Link):
         if fate == "lose request":
             self._time_out()
         if fate in ("late", "outlive"):
-            self._later(command, 3.0 + 5.0 * scheduler.random.random())
+            self._later(command, 0.5 + 7.5 * scheduler.random.random())
             sender = SYSTEM.process
             if fate == "outlive" and sender is not None and sender.parent is not None:
                 scheduler.kill(sender)

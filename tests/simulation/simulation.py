@@ -27,6 +27,7 @@ from tests.simulation.site import SITES
 CALM = 150.0  # seconds after the last fault in which everything must have ended
 SETTLE = 30.0  # seconds after the last fault until the cluster is quiet
 SET_BACK = ("redis back", "redis fails over")
+LOSSES = (*SET_BACK, "redis emptied")
 DATABASE_ERRORS = {  # of SQLite
     "database away": "disk I/O error",
     "database full": "database or disk is full",
@@ -170,6 +171,8 @@ class Simulation:
     def _strike(self, fault: Fault) -> None:
         cluster, scheduler = self.cluster, self.cluster.scheduler
         now = scheduler.now
+        if fault.kind in LOSSES:
+            cluster.web.losses.append(now)
         match fault.kind:
             case "kill":
                 self._kill(fault)

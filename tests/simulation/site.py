@@ -96,6 +96,7 @@ class Web:
     def __init__(self, site: Site) -> None:
         self._site = site
         self.fetches: list[Visit] = []
+        self.losses: list[float] = []  # when Redis lost data, in seconds
         self.times: defaultdict[str, int] = defaultdict(int)  # fetches of a URL
         self.explained = 0  # further fetches that answers of the sites lead to
 

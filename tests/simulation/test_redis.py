@@ -72,7 +72,6 @@ def test_no_key_expires_in_a_script(store: Store, clock: Clock) -> None:
     assert store.execute(("EVAL", "redis.call('TIME') return redis.call('GET', 'key')", 0)) == b"1"
 
 
-
 # -- copies ---------------------------------------------------------------------------------------
 
 
@@ -139,7 +138,6 @@ def test_random_members_are_repeatable(clock: Clock) -> None:
 # -- faults ---------------------------------------------------------------------------------------
 
 
-
 def test_a_full_store_refuses_to_grow(store: Store, redis: Any) -> None:
     redis.hset("hash", mapping={"a": "1" * 1000, "b": 2})
     assert 1000 < redis.info("memory")["used_memory"] < 2000
@@ -165,7 +163,6 @@ def test_a_restart_forgets_scripts(store: Store, redis: Any) -> None:
         redis.evalsha(sha, 0, "x")
 
 
-
 # -- clients and scripts --------------------------------------------------------------------------
 
 
@@ -180,7 +177,6 @@ def test_pipelines_and_transactions(redis: Any) -> None:
         assert isinstance(error, ResponseError)
         assert "WRONGTYPE" in str(error)
         assert empty == {}
-
 
 
 def test_replies_of_scripts(redis: Any) -> None:
