@@ -46,7 +46,7 @@ def drawn_orders(
     chance: random.Random, length: float, seed: int, pace: Pace, sizes: Sequence[int]
 ) -> Iterator[Order]:
     """The orders of one seed. Tasks get their numbers in the order of submission."""
-    begins = sorted(chance.uniform(0.0, length / 2) for _ in range(chance.choice((1, 2, 3))))
+    begins = sorted(chance.uniform(0.0, 0.8 * length) for _ in range(chance.choice((2, 3, 4))))
     for task, at in enumerate(begins, 1):
         size, hosts = chance.choice(sizes), chance.choice((1, 3, 8))
         arguments = {"size": size, "hosts": hosts, "seed": seed + task}

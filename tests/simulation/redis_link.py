@@ -31,6 +31,7 @@ class RedisLink(Link):
         self.fates: list[tuple[str, str]] = []  # of the next calls, and of which verb, "" of any
         self._verbs = {sha1(scripts.source(v).encode()).hexdigest(): v for v in scripts.verbs()}
         self._calls: Counter[str] = Counter()
+        self._late: list[tuple[str, Any]] = []  # calls that arrive, of which kinds
         self.snapshots: deque[tuple[float, Any]] = deque(maxlen=SNAPSHOTS)
         self._next_snapshot = math.inf
         self.note: Callable[[str], None] = lambda text: None
@@ -61,12 +62,14 @@ class RedisLink(Link):
         if fate == "lose request":
             self._time_out()
         if fate in ("late", "outlive"):
-            self._later(command, 0.5 + 7.5 * scheduler.random.random())
+            least = TIMEOUT if fate == "late" else 0.5
+            self._later((kind, command), least + 3.0 * scheduler.random.random())
             sender = SYSTEM.process
             if fate == "outlive" and sender is not None and sender.parent is not None:
                 scheduler.kill(sender)
             self._time_out()
         self.store.full = scheduler.now < self.full_until
+        self._arrive(kind)
         reply = self._execute(command)
         if fate == "lose answer":
             self._time_out()
@@ -96,16 +99,25 @@ class RedisLink(Link):
                 return fate
         return ""
 
-    def _later(self, command: Any, delay: float) -> None:
-        """The network delivers it when its sender has given up, or is dead."""
+    def _later(self, late: tuple[str, Any], delay: float) -> None:
+        """The network delivers a call when its sender has given up, or is dead: a claim before the
+        next one, so that it gets what that would have had."""
         scheduler = SYSTEM.scheduler
 
         def run() -> None:
             scheduler.wait(delay)
-            self._execute(command)
+            self._late.append(late)
+            scheduler.wait(2.0 if late[0] == "claim" else 0.0)
+            self._arrive(late[0])
 
         assert SYSTEM.network is not None
         scheduler.thread(SYSTEM.network, "packet", run)
+
+    def _arrive(self, kind: str) -> None:
+        for late in [one for one in self._late if one[0] == kind]:
+            self._late.remove(late)
+            self.note(f"arrives late: {kind}")
+            self._execute(late[1])
 
     def fail_over(self, lag: float, pause: float) -> float:
         """A replica that lags by some seconds takes over after a pause. Returns its real lag."""
