@@ -13,12 +13,11 @@ from crawlservice.ledger.audit import audit_cluster, audit_group
 from crawlservice.models import Event, Item, Page, Task
 from tests.simulation.orders import Pace
 from tests.simulation.site import Page as SitePage
-from tests.simulation.site import Web, closure, url_of
+from tests.simulation.site import UNAWARE, Web, closure, url_of
 
 START = "start:"  # the URL of the request that runs start
 # Reasons for which a good page may end as an error.
 FAIR = ("connection_lost", "timeout", "poison", "cancelled")
-UNAWARE = 1.0  # seconds in which nodes find out that Redis has lost what is in flight
 ENDED = (Task.State.FINISHED, Task.State.CANCELLED)
 ENDS = (Event.Kind.FINISHED, Event.Kind.FAILED, Event.Kind.CANCELLED)
 
@@ -98,10 +97,11 @@ def judge_web(web: Web, pace: Pace, *, explained: int) -> Iterator[str]:
     sent: defaultdict[str, list[float]] = defaultdict(list)
     open_: defaultdict[str, list[float]] = defaultdict(list)  # when the answers are complete
     for visit in web.fetches:
-        sent[visit.host].append(visit.begun)
         ends = open_[visit.host] = [end for end in open_[visit.host] if end > visit.begun]
-        if not any(visit.begun - UNAWARE < loss < visit.ends for loss in web.losses):
+        lost = any(visit.begun - UNAWARE < loss < visit.ends for loss in web.losses)
+        if visit.counts and not lost:
             ends.append(visit.ends)
+            sent[visit.host].append(visit.begun)
         if len(ends) > pace.concurrency:
             many = f"{len(ends)} requests at a time, {pace.concurrency} are allowed"
             yield f"at {visit.begun:.1f} s: {visit.host} had {many}"

@@ -35,6 +35,7 @@ class Site(NamedTuple):
 
 # While answers are slow, faults meet requests in progress; their time is less than a lease.
 SLOW = 2.5  # seconds at most
+UNAWARE = 1.0  # seconds in which nodes learn that what they have in flight counts no longer
 SITES = (
     Site(0.02, 0.01, (5, 30, 80, 150)), Site(0.3, 0.01, (5, 30, 50)), Site(0.6, 0.1, (5, 20, 30)),
 )  # fmt: skip
@@ -88,6 +89,7 @@ class Visit:
     host: str
     begun: float
     ends: float
+    counts: bool  # not of a node that stood still and has not learned that it is dead
 
 
 class Web:
@@ -106,7 +108,9 @@ class Web:
         lost = scheduler.random.random() < self._site.lost
         most = SLOW if scheduler.random.random() < self._site.slow else QUICK
         seconds = most * scheduler.random.random()
-        visit = Visit(urlsplit(url).netloc, scheduler.now, scheduler.now + seconds)
+        now, woken = scheduler.now, SYSTEM.process.paused_until  # type: ignore[union-attr]
+        counts = not woken or now > woken + UNAWARE
+        visit = Visit(urlsplit(url).netloc, now, now + seconds, counts)
         self.fetches.append(visit)
         try:
             await asyncio.sleep(seconds)
