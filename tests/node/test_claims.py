@@ -119,6 +119,25 @@ def test_nothing_is_asked_of_a_redis_that_is_away(
     assert parked.looks == 0
 
 
+def test_a_call_whose_answer_was_lost_is_repeated_before_a_claim(
+    claims: Claims, deferred_calls: DeferredCalls, bench: Bench, child: Child
+) -> None:
+    bench.open(bench.request("1"))
+    (held,) = claim(claims, bench, child, 1)
+    answers = iter([ConnectionError("lost"), None])
+
+    def release() -> None:
+        bench.frontier.release(GENERATION, [(held.rid, held.host, 0)])
+        if error := next(answers):
+            raise error
+
+    deferred_calls.enqueue(release)
+    assert deferred_calls.pending
+    assert [one.rid for one in claim(claims, bench, child, 1)] == [held.rid]
+    deferred_calls.flush()
+    assert bench.frontier.leases.strays(GENERATION, ()).keys() == {held.rid}
+
+
 def test_fetches_that_are_over_go_with_the_next_claim(
     claims: Claims, bench: Bench, child: Child
 ) -> None:

@@ -3,11 +3,13 @@ end."""
 
 from __future__ import annotations
 
+import asyncio
+import re
 import shutil
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,6 +24,7 @@ from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import Frontier, frontier
 from crawlframe.frontier.client import batches, connection
+from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.load_spiders import load_spiders
 from crawlframe.node.master import claims
 from crawlservice.connections import frontier as frontiers
@@ -76,6 +79,7 @@ class Cluster:
         self.scheduler.on_exit = self._on_exit
         self.scheduler.on_crash = self._on_crash
         self.crashes: list[str] = []
+        self.thefts: list[str] = []
         self.setup = setup
         self.path = setup.directory / f"{seed}.sqlite3"
         shutil.copy(setup.database, self.path)
@@ -105,8 +109,28 @@ class Cluster:
         self.service = Machine("service")
 
     def start(self) -> None:
+        self.web.on_answer = partial(self._judge_holder, self.frontier.store)
         for one in self.nodes:
             one.start()
+
+    def _judge_holder(self, store: PartitionedStore) -> None:
+        """A request that is fetched belongs to its generation, unless a fault explains it."""
+        process = SYSTEM.process
+        assert process is not None
+        worker = process.namespace["worker"]
+        claimed = worker._running.get(asyncio.current_task())
+        if claimed is None or claimed.rid in worker._foreign:
+            return
+        keys, ask = store.keys[store.partition_of(claimed.host)], self.link.store.execute
+        if process.paused_until or self.web.losses or ask(("GET", keys("ERA"))) != b"1 open":
+            return
+        generation = worker._generation
+        holder = re.match(rb"\w*", ask(("HGET", keys("OWN"), claimed.rid)) or b"")
+        if holder[0].decode() != str(generation) and not ask(  # type: ignore[index]
+            ("SISMEMBER", keys("FENCED"), generation)
+        ):
+            now = f"at {self.scheduler.now:.1f} s"
+            self.thefts.append(f"{now}: what generation {generation} fetches is of {holder[0]!r}")
 
     def call(self, work: Callable[[], T], seconds: float = 60.0) -> T:
         """The result of work that a process of the web does. Raises NoAnswer, and its errors."""
@@ -163,8 +187,8 @@ class Cluster:
         """Violations in Redis at this instant, unless it is known to be damaged."""
         partitions = range(self.frontier.store.partitions)
         if any(self.frontier.store.era_of(number)[1] != "open" for number in partitions):
-            return []
-        return self.frontier.audit()
+            return self.thefts
+        return self.thefts + self.frontier.audit()
 
     def run(self, seconds: float) -> None:
         self.scheduler.run(self.scheduler.now + seconds)

@@ -12,8 +12,8 @@ from crawlservice.connections.frontier import frontier
 from crawlservice.ledger.audit import audit_cluster, audit_group
 from crawlservice.models import Event, Item, Page, Task
 from tests.simulation.orders import Pace
-from tests.simulation.site import Page as SitePage
 from tests.simulation.site import UNAWARE, Web, closure, url_of
+from tests.simulation.site import Page as SitePage
 
 START = "start:"  # the URL of the request that runs start
 # Reasons for which a good page may end as an error.

@@ -120,6 +120,7 @@ class SimulatedTemplate(Template):
                 *(settings, services, registry, version, generation, theirs),
                 lambda slot, rid: marks.write(place, slot, rid),
             )
+            SYSTEM.process.namespace["worker"] = made  # type: ignore[union-attr]
             worker.run_worker(made)
 
         made = spawn(role, main, process)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
@@ -99,6 +99,7 @@ class Web:
         self._site = site
         self.fetches: list[Visit] = []
         self.losses: list[float] = []  # when Redis lost data, in seconds
+        self.on_answer: Callable[[], None] = lambda: None  # in the process that gets it
         self.times: defaultdict[str, int] = defaultdict(int)  # fetches of a URL
         self.explained = 0  # further fetches that answers of the sites lead to
 
@@ -140,6 +141,7 @@ class SimulatedDownloader(Downloader):
             status, body = await asyncio.wait_for(self.web.answer(journey.url), journey.left())
         except TimeoutError:  # of a worker that stood still
             raise journey.timeout() from None
+        self.web.on_answer()
         await journey.account.reserve(len(body))
         return Answer(status, CIMultiDict({"Content-Type": "application/json"}), body, "127.0.0.1")
 

@@ -7,16 +7,16 @@ local CALL_LOG_LASTS = 600  -- seconds; a client that was silent for half of it 
 
 local era, state = read_era()
 local known_era, client, answered, number = string.match(table.remove(ARGV), '^(%d+) (%w+) (%d+) (%d+)$')
-answered, number = tonumber(answered), tonumber(number)
+answered = tonumber(answered)
 if era ~= known_era then return redis.error_reply('ERA is now ' .. era .. ', not ' .. known_era) end
-local heard = tonumber(call('GET', CALL_LOG(client))) or 0
-if heard < answered then
-  return redis.error_reply('LOST calls of ' .. client .. ' that were answered')
+do
+  local heard = tonumber(call('GET', CALL_LOG(client))) or 0
+  if heard < answered then return redis.error_reply('LOST calls of ' .. client .. ' that were answered') end
+  number = integer(math.max(heard, tonumber(number)))  -- it may arrive late, after later ones
 end
 
--- A call may arrive late, after later ones of the same client.
 local function keep_pulse()
-  call('SET', CALL_LOG(client), integer(math.max(heard, number)), 'EX', CALL_LOG_LASTS)
+  call('SET', CALL_LOG(client), number, 'EX', CALL_LOG_LASTS)
 end
 
 local function closed()

@@ -27,7 +27,13 @@ class DeferredCalls:
         self.away = False
 
     def attempt(self, verb: Callable[[], T]) -> T | None:
-        """The verb's result; None while Redis is unavailable or when the generation is dead."""
+        """The verb's result; None while Redis is unavailable or when the generation is dead. Pending
+        calls come first: Redis may have made one whose answer was lost, and repeated after a claim,
+        it would give back what that claim has brought."""
+        self.flush()
+        return None if self._pending else self._make(verb)
+
+    def _make(self, verb: Callable[[], T]) -> T | None:
         try:
             answer = verb()
         except Fenced:
@@ -52,7 +58,7 @@ class DeferredCalls:
     def flush(self) -> None:
         """Makes the pending calls, in order, as far as Redis accepts them."""
         while self._pending:
-            self.attempt(self._pending[0])
+            self._make(self._pending[0])
             if self.away:
                 return
             del self._pending[:1]

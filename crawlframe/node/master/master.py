@@ -274,8 +274,6 @@ class Master:
             self._next_beat = now + self._settings.beat
             self._trials.end_overdue(now)
             self._deferred.attempt(self._beat)
-            if not self._deferred.away:
-                self._deferred.flush()
 
     def _beat(self) -> None:
         self._announce_due |= self._life.renew(self._frontier, self._settings.lease)
