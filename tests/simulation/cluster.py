@@ -28,6 +28,7 @@ from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.load_spiders import load_spiders
 from crawlframe.node.master import claims
 from crawlservice.connections import frontier as frontiers
+from crawlservice.connections.contained import failures
 from crawlservice.models import Task
 from tests.simulation import database
 from tests.simulation.interpreter import SYSTEM, close_tasks
@@ -84,7 +85,7 @@ class Cluster:
         self.path = setup.directory / f"{seed}.sqlite3"
         shutil.copy(setup.database, self.path)
         connections["default"].settings_dict["NAME"] = str(self.path)
-        for kept in (frontiers._frontiers, frontiers._next_check, frontiers._known):
+        for kept in (frontiers._frontiers, frontiers._next_check, frontiers._known, failures._rows):
             kept.clear()  # type: ignore[attr-defined]
         self.link = RedisLink(
             Store(lambda: SYSTEM.scheduler.start + SYSTEM.scheduler.now, seed=seed)

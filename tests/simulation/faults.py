@@ -15,6 +15,7 @@ VERBS = (
     "claim", "claim", "claim", "release", "release", "retry", "retry", "complete", "push", "replay",
     "lease", "permit", "admit",
 )  # fmt: skip
+CAUSES = {"release": "worker", "replay": "master"}  # whose death leads to a step
 STEPS = (*VERBS, "dispatch", "fetch", "parse", "commit", "finish", "database")
 
 
@@ -40,7 +41,7 @@ def schedule(seed: int, seconds: float, number: int, nodes: int) -> list[Fault]:
     kinds = {k: n for k, n in KINDS.items() if chance.random() < (0.75 if n > 2 else 0.3)} or KINDS
     focus = chance.choice(STEPS)
     found = []
-    for _ in range(number):
+    while len(found) < number:
         at = chance.uniform(0.5, seconds)
         kind = chance.choices([*kinds], weights=[*kinds.values()])[0]
         node = str(chance.randrange(nodes))
@@ -72,6 +73,8 @@ def schedule(seed: int, seconds: float, number: int, nodes: int) -> list[Fault]:
         elif kind == "drift":
             value = chance.choice((-0.05, -0.001, 0.001, 0.05))  # seconds gained each second
         found.append(Fault(at, kind, target, value, step))
+        if step in CAUSES and len(found) < number:
+            found.append(Fault(at + 0.1, "kill", f"{node} {CAUSES[step]}", 1.0))
     return sorted(found)
 
 

@@ -25,7 +25,6 @@ from crawlframe.node.master.template import Template
 from crawlframe.node.messages import CodeLoaded, FromChildLine, LoadingVersion, child_line
 from crawlframe.node.running_marks import RunningMarks
 from crawlframe.node.worker import worker
-from crawlservice.connections import contained
 from crawlservice.services import DjangoServices
 from tests.simulation import site
 from tests.simulation.interpreter import SYSTEM, run_loop
@@ -288,13 +287,6 @@ def _runs(pid: int, since: float) -> bool:
     return found is not None and found.alive and abs(found.born - since) < 1
 
 
-def _failures() -> dict[str, Any]:
-    """Of the process that asks; they outlive no seed."""
-    process = SYSTEM.process or SYSTEM.network
-    rows: dict[str, Any] = process.namespace.setdefault("failures", {})
-    return rows
-
-
 _GC = SimpleNamespace(
     collect=lambda: 0,
     freeze=lambda: None,
@@ -323,12 +315,6 @@ REPLACED: dict[Any, dict[str, Any]] = {
         "runs": _runs,
     },
     generation: {"socket": SimpleNamespace(gethostname=_machine)},
-    contained.Failures: {
-        "_rows": property(
-            lambda self: _failures(),
-            lambda self, rows: (SYSTEM.process or SYSTEM.network).namespace.update(failures=rows),
-        )
-    },
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from redis.exceptions import NoScriptError, OutOfMemoryError, ResponseError
+from redis.exceptions import NoScriptError, OutOfMemoryError
 
 from tests.simulation.redis.client import Link, client
 from tests.simulation.redis.engine import source_of_globals
@@ -126,15 +126,6 @@ def test_a_scan_finds_what_stays(redis: Any) -> None:
     assert number > 10
 
 
-def test_random_members_are_repeatable(clock: Clock) -> None:
-    def draw(seed: int) -> list[Any]:
-        redis: Any = client(Link(Store(clock, seed=seed)))
-        redis.sadd("set", *range(100))
-        return [redis.srandmember("set", 5), redis.spop("set", 3), redis.spop("set")]
-
-    assert draw(1) == draw(1) != draw(2)
-
-
 # -- faults ---------------------------------------------------------------------------------------
 
 
@@ -164,19 +155,6 @@ def test_a_restart_forgets_scripts(store: Store, redis: Any) -> None:
 
 
 # -- clients and scripts --------------------------------------------------------------------------
-
-
-def test_pipelines_and_transactions(redis: Any) -> None:
-    for transaction in (False, True):
-        pipe = redis.pipeline(transaction=transaction)
-        pipe.set("key", "text")
-        pipe.hget("key", "field")
-        pipe.hgetall("hash")
-        done, error, empty = pipe.execute(raise_on_error=False)
-        assert done
-        assert isinstance(error, ResponseError)
-        assert "WRONGTYPE" in str(error)
-        assert empty == {}
 
 
 def test_replies_of_scripts(redis: Any) -> None:

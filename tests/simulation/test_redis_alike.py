@@ -25,7 +25,7 @@ COMMANDS = 4000  # for each seed
 FORMS = """
 DEL k|DEL k k|UNLINK k|EXISTS k|EXISTS k k k|TYPE k|PERSIST k|EXPIRE k e|PEXPIRE k e|PEXPIREAT k n
 GET k|SET k v|SET k v NX|SET k v XX|SET k v EX e|SET k v PX e KEEPTTL|SET k v NX XX|SET k n|INCR k
-INCRBY k n|GETRANGE k i i|SETRANGE k c v|HGET k f|HMGET k f f f|HGETALL k|HKEYS k|HLEN k|HSTRLEN k f
+INCRBY k n|HGET k f|HMGET k f f f|HGETALL k|HKEYS k|HLEN k|HSTRLEN k f
 HEXISTS k f|HSET k f v|HSET k f v f v f n|HSET k f|HSETNX k f v|HDEL k f|HDEL k f f f|HINCRBY k f n
 SADD k f|SADD k f f f|SREM k f|SREM k f f f|SISMEMBER k f|SMISMEMBER k f f|SCARD k|SMEMBERS k
 RPUSH k v|RPUSH k v v v|LPUSH k v v|LPOP k|LPOP k c|LLEN k|LRANGE k i i

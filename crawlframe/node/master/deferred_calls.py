@@ -27,9 +27,9 @@ class DeferredCalls:
         self.away = False
 
     def attempt(self, verb: Callable[[], T]) -> T | None:
-        """The verb's result; None while Redis is unavailable or when the generation is dead. Pending
-        calls come first: Redis may have made one whose answer was lost, and repeated after a claim,
-        it would give back what that claim has brought."""
+        """The verb's result; None while Redis is unavailable or when the generation is dead.
+        Pending calls come first: one may have been made whose answer was lost, and repeated after a
+        claim it would give back what that has brought."""
         self.flush()
         return None if self._pending else self._make(verb)
 

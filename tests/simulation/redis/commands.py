@@ -54,11 +54,6 @@ def pttl(db: Keyspace, key: bytes) -> int:
     return -1 if at is None else max(0, at - db.now_ms)
 
 
-def flush(db: Keyspace, *_mode: bytes) -> bytes:
-    db.clear()
-    return b"OK"
-
-
 # -- strings --------------------------------------------------------------------------------------
 
 
@@ -96,27 +91,6 @@ def added(value: int, step: int) -> int:
     if not -INT64 <= value + step < INT64:
         raise ReplyError("ERR increment or decrement would overflow")
     return value + step
-
-
-def getrange(db: Keyspace, key: bytes, start: bytes, end: bytes) -> bytes:
-    first, last = integer(start), integer(end)
-    value: bytes = db.read(key, bytes)
-    if first < 0 and last < 0 and first > last:
-        return b""
-    first = max(0, first + len(value)) if first < 0 else first
-    last = max(0, last + len(value)) if last < 0 else last
-    return value[first : last + 1]
-
-
-def setrange(db: Keyspace, key: bytes, offset: bytes, more: bytes) -> int:
-    start = integer(offset)
-    if start < 0:
-        raise ReplyError("ERR offset is out of range")
-    value: bytes = db.read(key, bytes)
-    if more:
-        value = value[:start].ljust(start, b"\0") + more + value[start + len(more) :]
-        db.put(key, value, keep_expiry=True)
-    return len(value)
 
 
 # -- hashes ---------------------------------------------------------------------------------------
@@ -248,7 +222,6 @@ COMMANDS = {
     b"PTTL": Command(pttl),
     b"SCAN": Command(lambda db, cursor, *options: page(db.values, cursor, *options), PAGE),
     b"KEYS": Command(lambda db, glob: several(filter(pattern(glob).fullmatch, db.values)), LIST),
-    b"FLUSHALL": writing(flush, STATUS),
     b"TIME": Command(
         lambda db: (b"%d" % (db.now // 1_000_000), b"%d" % (db.now % 1_000_000)), LIST
     ),
@@ -257,8 +230,6 @@ COMMANDS = {
     b"SET": growing(set_string, STATUS),
     b"INCR": growing(lambda db, key: incrby(db, key)),
     b"INCRBY": growing(incrby),
-    b"GETRANGE": Command(getrange),
-    b"SETRANGE": growing(setrange),
     # hashes
     b"HGET": Command(lambda db, key, field: db.read(key, Hash).get(field, False)),
     b"HMGET": Command(
@@ -289,9 +260,6 @@ COMMANDS = {
     ),
     b"SCARD": Command(lambda db, key: len(db.read(key, Set))),
     b"SMEMBERS": Command(lambda db, key: several(db.read(key, Set)), LIST),
-    b"SSCAN": Command(
-        lambda db, key, cursor, *options: page(db.read(key, Set), cursor, *options), PAGE
-    ),
     b"SRANDMEMBER": Command(lambda db, key, *count: drawn(db, db.read(key, Set), *count), COUNTED),
     b"SPOP": writing(spop, COUNTED),
     # lists
