@@ -40,7 +40,7 @@ def schedule(seed: int, seconds: float, number: int, nodes: int) -> list[Fault]:
     chance = random.Random(f"faults {seed}")
     kinds = {k: n for k, n in KINDS.items() if chance.random() < (0.75 if n > 2 else 0.3)} or KINDS
     focus = chance.choice(STEPS)
-    found = []
+    found: list[Fault] = []
     while len(found) < number:
         at = chance.uniform(0.5, seconds)
         kind = chance.choices([*kinds], weights=[*kinds.values()])[0]
