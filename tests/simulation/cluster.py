@@ -86,7 +86,7 @@ class Cluster:
         shutil.copy(setup.database, self.path)
         connections["default"].settings_dict["NAME"] = str(self.path)
         for kept in (frontiers._frontiers, frontiers._next_check, frontiers._known, failures._rows):
-            kept.clear()  # type: ignore[attr-defined]
+            kept.clear()
         self.link = RedisLink(
             Store(lambda: SYSTEM.scheduler.start + SYSTEM.scheduler.now, seed=seed)
         )
@@ -126,12 +126,11 @@ class Cluster:
         if process.paused_until or self.web.losses or ask(("GET", keys("ERA"))) != b"1 open":
             return
         generation = worker._generation
-        holder = re.match(rb"\w*", ask(("HGET", keys("OWN"), claimed.rid)) or b"")
-        if holder[0].decode() != str(generation) and not ask(  # type: ignore[index]
-            ("SISMEMBER", keys("FENCED"), generation)
-        ):
+        own = ask(("HGET", keys("OWN"), claimed.rid)) or b""
+        holder = re.split(rb"\W", own, maxsplit=1)[0].decode()
+        if holder != str(generation) and not ask(("SISMEMBER", keys("FENCED"), generation)):
             now = f"at {self.scheduler.now:.1f} s"
-            self.thefts.append(f"{now}: what generation {generation} fetches is of {holder[0]!r}")
+            self.thefts.append(f"{now}: what generation {generation} fetches is of {holder!r}")
 
     def call(self, work: Callable[[], T], seconds: float = 60.0) -> T:
         """The result of work that a process of the web does. Raises NoAnswer, and its errors."""

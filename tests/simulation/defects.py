@@ -41,7 +41,7 @@ Change = InScript | InProgram
 NEVER = lambda *arguments, **options: None  # noqa: E731
 NO_STRAYS = InProgram(claims.Claims, "strays", lambda real: lambda self, *given: [])
 ENDS_BLINDLY = InProgram(ending, "_may_end", lambda real: lambda task, missing, counts: True)
-NO_ENDS = lambda real: lambda ledger, frontier, tasks: set()  # noqa: E731
+NO_ENDS: Any = lambda real: lambda ledger, frontier, tasks: set()  # noqa: E731
 
 # Of two guards that make up for each other, both are broken at once.
 DEFECTS: dict[str, Change | tuple[Change, ...]] = {
