@@ -80,7 +80,7 @@ def test_spiders_are_published_with_their_owners(
     assert (owners(registry), registry.broken) == ({"news": (), "shop": ()}, {})
     assert registry.files == [tmp_path / "OWNERS"]  # it may be added
     before = Dependencies(registry).mark("shop")
-    registry = loaded(b"shop @anna")
+    registry = loaded(b"\xef\xbb\xbfshop @anna\r\n")  # as editors on Windows save it
     assert owners(registry) == {"news": (), "shop": ("anna",)}
     assert registry.files == [tmp_path / "OWNERS"]
     assert Dependencies(registry).mark("shop") == before  # its code is the same

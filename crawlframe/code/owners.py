@@ -61,7 +61,9 @@ class OwnersFile:
     def find(self, registry: Registry) -> Iterable[type[Spider]]:
         self._path = path = registry.directory.parent / FILE
         try:
-            rules = read_owners(registry.read(path).decode(), path) if path.exists() else []
+            rules = (
+                read_owners(registry.read(path).decode("utf-8-sig"), path) if path.exists() else []
+            )
         except UnicodeDecodeError as error:
             registry.refuse(FILE, f"{path}:1: not UTF-8: {error}; save it as UTF-8")
         except SpiderError as error:

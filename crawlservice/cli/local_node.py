@@ -82,8 +82,14 @@ class LocalNode:
         self.stop()
 
     def exit_code(self) -> int | None:
-        """None while it runs."""
-        return self.process.exitcode
+        """None while it runs; 0 if code of a spider has taken it away, as by ignoring SIGCHLD."""
+        code = self.process.exitcode
+        if code is None and self.process.pid is not None:
+            try:
+                os.kill(self.process.pid, 0)
+            except ProcessLookupError:
+                return 0
+        return code
 
     def settle(self) -> None:
         """Lets it end by itself, which it does when no task is left."""
@@ -93,11 +99,11 @@ class LocalNode:
         """Asks it to stop and waits; unfinished requests are given back. Ctrl-C while waiting asks
         again, which makes it stop sooner."""
         stop_timeout = settings.CRAWLFRAME.grace + KILL_AFTER
-        while self.process.exitcode is None:
+        while self.exit_code() is None:
             try:
                 self.process.terminate()
                 self.process.join(stop_timeout)
-                if self.process.exitcode is None:
+                if self.exit_code() is None:
                     self.process.kill()
                     self.process.join()
             except KeyboardInterrupt:

@@ -129,6 +129,16 @@ def test_a_killed_node_is_reported_as_killed(node: LocalNode) -> None:
         assert "was killed by signal 9" in str(node.ended_early("something"))
 
 
+def test_a_spider_that_ignores_its_children_does_not_hold_it_up(node: LocalNode) -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with node.run("crawl-7", "n.crawl"):
+            wait_for(node, "ready")
+        assert node.exit_code() == 0
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
 def test_last_lines(tmp_path: Path) -> None:
     path = tmp_path / "log"
     assert last_lines(path) == []

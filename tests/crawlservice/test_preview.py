@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -52,6 +52,15 @@ def text(response, css):
 PAGE = "<h1>House {n}</h1><b class=price>{n}</b><a href=/n{n}>next</a><a href=/m{n}>more</a>"
 SPIDERS = ("alpha", "beta", "gamma")
 PAGES = 6
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    """The command takes signals."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def keep(spider: str, number: int, body: str, **more: Any) -> KeptPage:
@@ -326,6 +335,12 @@ def test_the_command(project: Project) -> None:
     out = StringIO()
     call_command("preview", "main", "--against", "HEAD", "--all", stdout=out)
     assert "0 differences, 0 errors by the rules" in out.getvalue()
+
+
+def test_a_cancelled_job_ends_as_by_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PreviewOrder, "run", lambda order: signal.raise_signal(signal.SIGTERM))
+    with pytest.raises(KeyboardInterrupt):
+        call_command("preview")
 
 
 def test_values_of_pages_are_no_markup(project: Project) -> None:

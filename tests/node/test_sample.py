@@ -20,6 +20,7 @@ from tests.node.runner import HERE, URL, Ready, Tasks
 
 TOKEN = "a1b2c3d4e5f6a7b8"
 OTHER = "9z8y7x6w5v4u3t2s"
+FORM = "5f4e3d2c1b0a9876"
 
 
 class Shop(Spider):
@@ -29,6 +30,7 @@ class Shop(Spider):
     def parse(self, response: Response) -> Any:
         yield {"a": 1}
         yield Request(f"http://shop.example/basket?PHPSESSID={OTHER}", "other")
+        yield Request("http://shop.example/in", "other", method="POST", body=f"csrf={FORM}")
 
     def other(self, response: Response) -> Any:
         return None
@@ -156,7 +158,7 @@ def test_secrets_are_taken_out_of_body_url_headers_and_request() -> None:
         cb_kwargs={"password": "hunter22hunter"},
         meta={"n": 7},
     )
-    secrets = (TOKEN, f"{TOKEN}y", OTHER, "hunter22hunter", "my-own-secret", "q1w2e3r4t5y6")
+    secrets = (TOKEN, f"{TOKEN}y", OTHER, FORM, "hunter22hunter", "my-own-secret", "q1w2e3r4t5y6")
     body = "<p>" + " ".join(secrets) + ' {"access_token": "q1w2e3r4t5y6", "price": 3}'
     page = kept(request, body.encode(), {"Set-Cookie": f"sid={TOKEN}z; Path=/"})
     told = [page.body.decode(), page.url, str(page.headers), str(page.record)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
@@ -50,6 +51,9 @@ class Command(ServiceCommand):
         parser.add_argument("--format", choices=FORMATS, default="text")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        # A job that is cancelled must leave no files of a revision, as after Ctrl-C.
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.default_int_handler)
         preview = PreviewOrder(
             project.directory(),
             settings.CRAWLFRAME,

@@ -13,7 +13,6 @@ from crawlframe.node.worker.crawl.task_crawl import TaskCrawl
 from crawlframe.pages.copy import TEMPLATES, PageCopy
 from crawlframe.pages.secrets import Secrets
 from crawlframe.render.knowledge import form_of
-from crawlframe.request.record import read_head
 from crawlframe.request.values import record_of_json, record_to_json
 from crawlframe.response.response import Response
 from crawlframe.run.outcome import Outcome
@@ -75,9 +74,8 @@ def without_secrets(copy: PageCopy, response: Response, crawl: TaskCrawl, outcom
         secrets.learn_from(secrets.headers, headers)
     secrets.learn_received(copy.body)
     secrets.learn_from(secrets.request, request)
-    for link in outcome.results.follow_ups:  # they may have the session in their URLs
-        if b"=" in link.record:
-            secrets.learn_from(secrets.url, read_head(link.record).url)
+    for link in outcome.results.follow_ups:  # URLs with the session, forms with tokens of the page
+        secrets.learn_from(secrets.request, record_to_json(link.record))
     if (stripped := secrets.request(request)) != request:
         copy.record = record_of_json(stripped, outcome.depth)
     copy.url = secrets.url(copy.url)
