@@ -28,7 +28,8 @@ NAMES = {suffix.split(".")[1]: suffix for suffix in FORMATS}  # warc, wacz
 
 class PagesExport:
     """The pages of ``rows`` that exist now, oldest first. Equal bytes are in the file once; other
-    pages that have them refer to the first. ``given``: pages so far."""
+    pages that have them refer to the first. Samples, which are not as their sites sent them, are
+    left out. ``given``: pages so far."""
 
     def __init__(
         self, rows: QuerySet[KeptPage], each: Callable[[int], object] = lambda _: None
@@ -36,6 +37,7 @@ class PagesExport:
         """``each`` is called with 1 for each page. Raises django.db.Error, and ArchiveError if
         segments cannot be read now."""
         self._each = each
+        rows = rows.filter(sample=None)
         self._rows = rows.order_by("pk")
         last = rows.order_by("-pk").values_list("pk", flat=True).first()
         self._last = last or 0

@@ -166,6 +166,14 @@ def test_what_cannot_be_written_is_named(
     assert [*tmp_path.glob("x*")] == []
 
 
+def test_samples_are_left_out(task: Task) -> None:
+    pages = KeptPage.objects.filter(task=task)
+    pages.update(sample="parse")
+    found = PagesExport(pages)
+    assert b"".join(found.stream(".warc.gz", "x"))
+    assert found.given == 0
+
+
 def test_the_standard_output_needs_a_format(task: Task, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="or --format"):
         suffix_of(STDOUT)

@@ -142,7 +142,7 @@ def _pages(request: HttpRequest, view: TaskView) -> dict[str, Any]:
         "statuses": statuses_of(task),
         "versions": pages_by_version(task),
         "counted": [*stats.counters.items(), *stats.maxima.items()],
-        "archives": [*NAMES] if KeptPage.objects.filter(task=task).exists() else [],
+        "archives": [*NAMES] if KeptPage.objects.filter(task=task, sample=None).exists() else [],
         "lives": task.state in Task.ACTIVE,
     }
 
