@@ -37,7 +37,9 @@ log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-FRAMEWORK = f"{Path(__file__).parents[1]}/"  # in a checkout, its files look like the authors'
+OURS = ("crawlframe", "crawlservice")  # packages of the framework
+# In a checkout, their files look like the authors'.
+FRAMEWORK = tuple(f"{Path(__file__).parents[2] / name}/" for name in OURS)
 INSTALLED = ("site-packages", "dist-packages")
 FULL = 64 << 20  # bytes of bytecode that are cached
 DAY = 86400.0  # seconds

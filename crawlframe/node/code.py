@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from crawlframe.code.checkout import Checkout
-from crawlframe.code.source import INSTALLED
+from crawlframe.code.source import INSTALLED, OURS
 from crawlframe.code.version import Contents, Snapshot, Stamp, stamps
 
 REQUIREMENTS = (
@@ -20,8 +20,6 @@ REQUIREMENTS = (
     "uv.lock",
     "poetry.lock",
 )
-
-OURS = ("crawlframe", "crawlservice")  # they may be upgraded while a node runs
 
 
 class Code:
