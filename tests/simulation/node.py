@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +17,7 @@ from crawlframe.base import processes
 from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
+from crawlframe.frontier.cluster import affinity
 from crawlframe.node import child_process, supervisor_messages
 from crawlframe.node.channel import ChannelClosed, pair
 from crawlframe.node.master import generation, master, stalls, worker_pool
@@ -315,6 +316,7 @@ REPLACED: dict[Any, dict[str, Any]] = {
         "runs": _runs,
     },
     generation: {"socket": SimpleNamespace(gethostname=_machine)},
+    affinity: {"_weight": cache(affinity._weight)},  # all nodes of all seeds have the same names
 }
 
 
