@@ -16,7 +16,8 @@ VERBS = (
     "lease", "permit", "admit",
 )  # fmt: skip
 CAUSES = {"release": "worker", "replay": "master"}  # whose death leads to a step
-STEPS = (*VERBS, "dispatch", "fetch", "parse", "commit", "finish", "database")
+ITEMS = "database.write.crawlservice_item"  # after the rows of their pages
+STEPS = (*VERBS, "dispatch", "fetch", "parse", "commit", "finish", "database", ITEMS)
 
 
 class Fault(NamedTuple):
