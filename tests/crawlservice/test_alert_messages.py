@@ -42,6 +42,11 @@ LOOPBACK = replace(settings.CRAWLFRAME, webhook_private=(ip_network("127.0.0.0/8
 HOUR = timedelta(hours=1)
 
 
+@pytest.fixture(autouse=True)
+def _no_owners(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crawlservice.monitoring.owners.published_spiders", dict)
+
+
 @pytest.fixture
 def target(receiver: Receiver) -> AlertTarget:
     return add_target("chat", receiver)
