@@ -159,7 +159,7 @@ def test_an_error_of_ours_costs_no_counters(
         raise error("a defect")
 
     with monkeypatch.context() as patch:
-        patch.setattr(tasks, "_counter", broken)
+        patch.setattr(tasks, "read_number", broken)
         assert published.counts(1) is not None
     assert is_whole(published)
     counts = published.counts(1)

@@ -164,7 +164,7 @@ def test_a_crawl_in_a_project(
     assert (project / "var/crawlframe.sqlite3").exists()
     assert "crawlframe task list" in said
     assert "manage.py" not in said
-    assert "shop" in run(crawlframe, "tasks", cwd=project / "spiders", env=env)
+    assert "shop" in run(crawlframe, "task", "list", cwd=project / "spiders", env=env)
     assert not (project / "spiders/var").exists()
 
 

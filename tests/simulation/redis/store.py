@@ -31,7 +31,7 @@ class Store:
             b"CONFIG": self._config, b"ECHO": lambda message: message, b"EVAL": self._eval,
             b"EVALSHA": self._evalsha, b"EXEC": self._exec, b"INFO": self._info,
             b"PING": lambda message=b"PONG": message, b"SCRIPT": self._script,
-            b"SELECT": lambda _: b"OK",
+            b"SELECT": lambda _: b"OK", b"FLUSHALL": self.flush,
         }  # fmt: skip
 
     def execute(self, command: tuple[bytes | str | int | float, ...]) -> Reply:
@@ -40,9 +40,10 @@ class Store:
         self._full = self.full
         return self._execute(command)
 
-    def flush(self) -> None:
+    def flush(self) -> bytes:
         """Removes all keys."""
         self.db.clear()
+        return b"OK"
 
     def snapshot(self) -> Snapshot:
         """The content, for ``restore``; it takes microseconds a key, and is never changed."""
