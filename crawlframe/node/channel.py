@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import select
 import socket
 import struct
 from typing import Generic, TypeVar
@@ -24,8 +25,9 @@ class ChannelClosed(Exception):
 
 
 class Channel(Generic[Out, In]):
-    """One end of a pair: sends messages of type ``Out``, receives messages of type ``In``. Never
-    blocks: ``send`` keeps bytes that the socket does not accept, ``flush`` tries again.
+    """One end of a pair: sends messages of type ``Out``, receives messages of type ``In``. Only
+    ``send_all`` blocks: ``send`` keeps bytes that the socket does not accept, ``flush`` tries
+    again.
 
     ``tolerant``: the other side may be of another version; unreadable messages are ignored."""
 
@@ -58,6 +60,14 @@ class Channel(Generic[Out, In]):
         self._out += _LENGTH.pack(len(body))
         self._out += body
         self.flush()
+
+    def send_all(self, message: Out) -> None:
+        """Sends a message, and waits until the socket has accepted all of it. Raises
+        ChannelClosed."""
+        self.send(message)
+        while self._out:
+            select.select([], [self], [])
+            self.flush()
 
     def flush(self) -> None:
         """Writes as much as fits. Raises ChannelClosed."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from crawlframe.node.channel import Channel, ChannelClosed
 from crawlframe.preview.comparison import SpiderComparison, Tried
 from crawlframe.preview.rules import PreviewRules, RulesError, name_of
-from crawlframe.preview.side import FROM_WORKER, TO_WORKER, Order, PageWorker, ToWorker, send
+from crawlframe.preview.side import FROM_WORKER, TO_WORKER, Order, PageWorker, ToWorker
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class _Other:
 
     def ask(self, order: Order) -> None:
         """Raises ChannelClosed."""
-        send(self._channel, order)
+        self._channel.send_all(order)
 
     def answer(self) -> Tried:
         """Raises ChannelClosed and TimeoutError."""

@@ -258,14 +258,14 @@ class _Loader:
                 )
                 found = marks(registry, registry.spiders)
         except CrawlframeError as error:
-            send(self.channel, NotLoadable(str(error)))
+            self.channel.send_all(NotLoadable(str(error)))
             return
-        send(self.channel, Loaded(found, registry.broken))
+        self.channel.send_all(Loaded(found, registry.broken))
         gc.freeze()  # its objects stay shared with the workers
         self._obey(settings, registry)
 
     def _tell(self, module: str) -> None:
-        send(self.channel, Loading(module))
+        self.channel.send_all(Loading(module))
 
     def _obey(self, settings: Settings, registry: Registry) -> None:
         """Forks workers until there is nobody to give orders."""
@@ -305,7 +305,7 @@ class PageWorker:
         """Tries pages until there is nobody to ask for it."""
         with self.around.guard(), suppress(ChannelClosed):
             for order in received(channel):
-                send(channel, self.tried(order))
+                channel.send_all(self.tried(order))
 
     def tried(self, order: Order) -> PageTried:
         try:
@@ -381,11 +381,3 @@ def received(channel: Channel[Any, Any]) -> Iterator[Any]:
     while True:
         select.select([channel], [], [])
         yield from channel.receive()
-
-
-def send(channel: Channel[Any, Any], message: Message) -> None:
-    """Raises ChannelClosed."""
-    channel.send(message)
-    while channel.pending:
-        select.select([], [channel], [])
-        channel.flush()

@@ -11,12 +11,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from crawlframe.code.checkout import DIGITS, Checkout, GitError
-from crawlframe.code.source import INSTALLED
+from crawlframe.code.source import INSTALLED, OURS
 from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError
 
 EXPORT_SECONDS = 120.0  # seconds for the files of a revision to be written
-OURS = ("crawlframe", "crawlservice", "__main__")  # they stay as this process has loaded them
+KEPT = (*OURS, "__main__")  # they stay as this process has loaded them
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Tree:
         sys.path[:] = [str(self.place(Path(place or project))) for place in sys.path]
         for name, module in [*sys.modules.items()]:
             file = getattr(module, "__file__", None)
-            if file and name.partition(".")[0] not in (*OURS, *kept) and self._has(Path(file)):
+            if file and name.partition(".")[0] not in (*KEPT, *kept) and self._has(Path(file)):
                 del sys.modules[name]
 
     def settings(self, settings: Settings) -> Settings:

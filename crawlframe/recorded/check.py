@@ -15,7 +15,6 @@ from crawlframe.node.messages import (
     Checked,
     CheckingPage,
     CheckRecorded,
-    FromChild,
     FromChildLine,
     ServePages,
 )
@@ -52,14 +51,14 @@ def run_checker(
             recorded = [one for one in message.spiders if registry.info(one).settings.check]
             problems = check(
                 *(settings, registry, recorded),
-                lambda spider, page: _send(channel, CheckingPage(spider, page)),
+                lambda spider, page: channel.send_all(CheckingPage(spider, page)),
             )
             problems |= preview(
                 [one for one in message.spiders if one not in problems],
-                lambda spider, url: _send(channel, CheckingPage(spider, url, kept=True)),
+                lambda spider, url: channel.send_all(CheckingPage(spider, url, kept=True)),
             )
             _end_started()
-            _send(channel, Checked(problems))
+            channel.send_all(Checked(problems))
 
 
 def check(
@@ -131,10 +130,3 @@ def _received(channel: FromChildLine) -> Iterable[object]:
     """The first messages of the master."""
     select.select([channel], [], [])
     return channel.receive()
-
-
-def _send(channel: FromChildLine, message: FromChild) -> None:
-    channel.send(message)
-    while channel.pending:
-        select.select([], [channel], [])
-        channel.flush()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -43,6 +44,22 @@ def test_what_the_socket_does_not_take_is_kept(ends: tuple[Text, Text]) -> None:
         got += right.receive()
         assert right.idle == (len(got) == 2)
     assert got == [big, "small"]
+    assert not left.pending
+
+
+def test_a_message_is_sent_as_a_whole_to_a_reader_that_is_late(ends: tuple[Text, Text]) -> None:
+    left, right = ends
+    big = "x" * (8 << 20)
+    sender = threading.Thread(target=left.send_all, args=(big,))
+    sender.start()
+    sender.join(0.05)
+    assert sender.is_alive()  # it waits
+    got: list[str] = []
+    while not got:
+        got += right.receive()
+    sender.join(10)
+    assert not sender.is_alive()
+    assert got == [big]
     assert not left.pending
 
 

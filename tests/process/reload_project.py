@@ -46,6 +46,31 @@ class Shop(Spider):
 """
 
 
+WORDS = "def code():\n    return 'right'\n"
+OF_WORDS = """\
+import os
+from crawlframe import Request, Spider
+from shops.words import code
+
+
+class One(Spider):
+    name = "{name}"
+    settings = {{"concurrency": 32, "delay": 0, "robots": False, {setting}}}
+
+    def start(self, url: str):
+        yield Request(url)
+
+    def parse(self, response):
+        {line}
+        yield {{"url": response.url, "code": code()}}
+"""
+
+
+def of_words(name: str, setting: str, line: str = "pass") -> str:
+    """The source of a spider whose items come from a module of their own, ``shops/words.py``."""
+    return OF_WORDS.format(name=name, setting=setting, line=line)
+
+
 def shop(code: object, name: str = "shop") -> str:
     """The source of a spider that follows all links; its items tell which code made them."""
     return SHOP.format(code=code, name=name)

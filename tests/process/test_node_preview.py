@@ -10,28 +10,9 @@ import pytest
 
 from crawlservice.models import KeptPage
 from tests.process.conftest import OddWeb
-from tests.process.reload_project import NodeStarter, Project, shop
+from tests.process.reload_project import WORDS, NodeStarter, Project, of_words, shop
 
 pytestmark = pytest.mark.process
-
-KEPT = """\
-import os
-from crawlframe import Request, Spider
-from shops.words import code
-
-
-class Kept(Spider):
-    name = "kept"
-    settings = {{"concurrency": 32, "delay": 0, "robots": False, "keep": "all"}}
-
-    def start(self, url: str):
-        yield Request(url)
-
-    def parse(self, response):
-        {line}
-        yield {{"url": response.url, "code": code()}}
-"""
-WORDS = "def code():\n    return 'right'\n"
 
 
 @pytest.fixture
@@ -42,7 +23,7 @@ def database(new_database: Callable[[str], str]) -> str:
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     project = Project.make(tmp_path / "project")
-    project.write("shops/kept.py", KEPT.format(line="pass"))
+    project.write("shops/kept.py", of_words("kept", '"keep": "all"'))
     project.write("shops/words.py", WORDS)
     project.commit()
     return project
@@ -70,14 +51,14 @@ def test_a_version_that_loses_data_is_refused(
         ("import time; time.sleep(99)", f"kept page {web.url}one took longer than 4 s"),
     ):
         project.write("shops/words.py", WORDS)
-        project.write("shops/kept.py", KEPT.format(line=line))
+        project.write("shops/kept.py", of_words("kept", '"keep": "all"', line))
         node.refused(told)
     assert sum(web.hits.values()) == hits  # nothing was fetched
     assert node.crawl(f"{web.url}two", "kept") == "right"
 
     # Another spider, and another value, which is no loss.
     project.write("shops/shop.py", shop("second"))
-    project.write("shops/kept.py", KEPT.format(line="pass"))
+    project.write("shops/kept.py", of_words("kept", '"keep": "all"'))
     node.renewed(1)
     project.write("shops/words.py", WORDS.replace("right", "left"))
     node.renewed(2)

@@ -13,29 +13,10 @@ from crawlframe.recorded.record import make
 from crawlframe.recorded.recorder import Recorder
 from tests.imports import undone
 from tests.process.conftest import OddWeb
-from tests.process.reload_project import NodeStarter, Project, shop
+from tests.process.reload_project import WORDS, NodeStarter, Project, of_words, shop
 from tests.recorded.site import SETTINGS
 
 pytestmark = pytest.mark.process
-
-CHECKED = """\
-import os
-from crawlframe import Request, Spider
-from shops.words import code
-
-
-class Checked(Spider):
-    name = "checked"
-    settings = {{"concurrency": 32, "delay": 0, "robots": False, "check": "recorded"}}
-
-    def start(self, url: str):
-        yield Request(url)
-
-    def parse(self, response):
-        {line}
-        yield {{"url": response.url, "code": code()}}
-"""
-WORDS = "def code():\n    return 'right'\n"
 
 
 @pytest.fixture
@@ -46,7 +27,7 @@ def database(new_database: Callable[[str], str]) -> str:
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     project = Project.make(tmp_path / "project")
-    project.write("shops/checked.py", CHECKED.format(line="pass"))
+    project.write("shops/checked.py", of_words("checked", '"check": "recorded"'))
     project.write("shops/words.py", WORDS)
     return project
 
@@ -88,7 +69,7 @@ def test_a_version_goes_live_only_if_its_recorded_pages_pass(
             "recorded page index took longer than 4 s",
         ),
     ):
-        project.write("shops/checked.py", CHECKED.format(line=line))
+        project.write("shops/checked.py", of_words("checked", '"check": "recorded"', line))
         node.refused(told)
         assert node.crawl(f"{web.url}{abs(hash(line))}", "checked") == "right"
     assert sum(web.hits.values()) == 4  # those crawls: nothing was fetched for a check
@@ -102,7 +83,7 @@ def test_a_version_goes_live_only_if_its_recorded_pages_pass(
     recording.results["index"]["items"][0]["code"] = "wrong"
     recording.write_result("index")
     project.write("shops/words.py", WORDS.replace("right", "wrong"))
-    project.write("shops/checked.py", CHECKED.format(line="pass"))
+    project.write("shops/checked.py", of_words("checked", '"check": "recorded"'))
     node.renewed(2)
     assert node.crawl(f"{web.url}three", "checked") == "wrong"
     assert node.look.frontier.audit() == []

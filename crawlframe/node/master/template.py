@@ -8,7 +8,6 @@ import contextlib
 import gc
 import logging
 import os
-import select
 import signal
 import socket
 import struct
@@ -38,7 +37,6 @@ from crawlframe.node.master import offspring
 from crawlframe.node.messages import (
     CodeLoaded,
     FromChildLine,
-    FromTemplate,
     GitBusy,
     ImportingModule,
     LoadAll,
@@ -226,7 +224,7 @@ class _TemplateProcess:
         try:
             renewed = self._load(partial(self._renew, registry), False, False, loaded)
         except NotRenewable as error:
-            self._send(LoadAll(str(error)))
+            self._channel.send_all(LoadAll(str(error)))
             return
         if renewed is not None:
             self._obey(registry)
@@ -264,7 +262,7 @@ class _TemplateProcess:
             if not cold:
                 self._refuse_lock(code)
                 return None
-        self._send(LoadingVersion(before.version))
+        self._channel.send_all(LoadingVersion(before.version))
         registry, unfit = self._import(load)
         taken, same = before, code.identity() == (before.digest, before.revision)
         if any(path.exists() for path in registry.files) or not same:
@@ -280,7 +278,7 @@ class _TemplateProcess:
         changed = registry.changed()
         if changed or not same:
             names = ", ".join(map(str, changed[:5])) or f"a file below {code.spiders}"
-            self._send(Unsteady(f"{names} changed while the code was loaded"))
+            self._channel.send_all(Unsteady(f"{names} changed while the code was loaded"))
             if not tolerant:
                 return None
         loaded = CodeLoaded(
@@ -299,18 +297,18 @@ class _TemplateProcess:
         self._version = loaded.version
         registry.seal()
         done()
-        self._send(loaded)
+        self._channel.send_all(loaded)
         return registry
 
     def _wait_for_git(self, code: Code) -> None:
         give_up = time.monotonic() + GIT_LOCK_TIMEOUT
         while code.busy and time.monotonic() < give_up:
-            self._send(GitBusy())
+            self._channel.send_all(GitBusy())
             time.sleep(0.05)
 
     def _refuse_lock(self, code: Code) -> None:
         lock = code.checkout and code.checkout.lock
-        self._send(Unsteady(f"git holds {lock}; if none runs, remove it"))
+        self._channel.send_all(Unsteady(f"git holds {lock}; if none runs, remove it"))
 
     def _load_all(self, skip: Mapping[str, str]) -> Registry:
         gc.disable()  # no imported object will be freed
@@ -323,7 +321,7 @@ class _TemplateProcess:
         return registry
 
     def _tell(self, module: str) -> None:
-        self._send(ImportingModule(module))
+        self._channel.send_all(ImportingModule(module))
 
     def _import(self, load: Callable[[], Registry]) -> tuple[Registry, str]:
         """Imports the spiders. Returns them, and why no worker can run, "" if they can.
@@ -334,7 +332,7 @@ class _TemplateProcess:
         registry = load()
         unfit = self._services.unfit()
         adopt_orphans(False)  # the workers are the master's
-        self._send(ImportingModule(""))
+        self._channel.send_all(ImportingModule(""))
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a module may have changed it
         started = psutil.Process().num_threads() - threads
         if started > 0:
@@ -357,12 +355,6 @@ class _TemplateProcess:
         """Marks that show whether the code of a spider that is checked has changed."""
         every = self._settings.preview != "off"
         return marks(registry, (one.name for one in registry.infos if every or one.settings.check))
-
-    def _send(self, message: FromTemplate) -> None:
-        self._channel.send(message)
-        while self._channel.pending:
-            select.select([], [self._channel], [])
-            self._channel.flush()
 
     def _fork(self, registry: Registry, place: int, generation: int, fds: list[int]) -> int:
         """Forks twice: the intermediate process ends at once, and the worker becomes the master's
