@@ -150,10 +150,14 @@ class SigningKey(NamedTuple):
 
 
 def make() -> str:
-    """A new private key, as text."""
+    """A new private key, as text. Its thumbprint never begins with "-", which commands would take
+    for an option."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    return _text(Ed25519PrivateKey.generate().private_bytes_raw())
+    while True:
+        key = Ed25519PrivateKey.generate()
+        if not thumbprint(public_of(key)).startswith("-"):
+            return _text(key.private_bytes_raw())
 
 
 def read(private: str, starts: float) -> SigningKey:

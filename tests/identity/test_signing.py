@@ -73,6 +73,11 @@ def test_a_new_key_can_be_read_and_shows_nothing() -> None:
         signing.read("shorter", 0)
 
 
+def test_a_command_takes_the_name_of_a_key_as_it_is() -> None:
+    names = {signing.read(signing.make(), 0).name for _ in range(600)}
+    assert not [name for name in names if name.startswith("-")]
+
+
 def test_the_vector_of_the_draft(monkeypatch: pytest.MonkeyPatch) -> None:
     """draft-ietf-webbotauth-httpsig-protocol-01, Ed25519, Signature-Agent on the request."""
     monkeypatch.setattr("crawlframe.identity.signing.LIFETIME", 4889289600 - 1735689600)

@@ -291,12 +291,14 @@ def locks_time_out(control: Control) -> Iterator[None]:
 @contextmanager
 def deadlock(control: Control) -> Iterator[None]:
     """Between a worker, which comes first, and us: one has locked the table, the other the task's
-    row."""
+    row. Other sessions that wait for the row, as the steward's, hold no lock that we need."""
+    blocked = """SELECT 1 FROM pg_locks AS waits JOIN pg_locks AS held USING (pid)
+        WHERE NOT waits.granted AND held.relation = 'crawlservice_page'::regclass"""
     with control.setting("deadlock_timeout", "2s"):
         control.run("SET deadlock_timeout = '1h'")
         control.run("SET lock_timeout = '30s'")
         with control.transaction("SELECT FROM crawlservice_task FOR UPDATE"):
-            wait(lambda: control.waiting() > 0)
+            wait(lambda: bool(control.run(blocked)))
             control.run("LOCK TABLE crawlservice_page IN ACCESS EXCLUSIVE MODE")
             yield
 
