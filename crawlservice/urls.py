@@ -11,6 +11,7 @@ from crawlservice.accounts.setup_link import setup
 from crawlservice.api import app
 from crawlservice.api.health import healthz, readyz
 from crawlservice.api.metrics import metrics
+from crawlservice.api.scrapyd import views as scrapyd
 from crawlservice.identity.bot_keys import directory
 
 handler400 = "crawlservice.web.refusals.refused"
@@ -26,5 +27,6 @@ urlpatterns = [
     path("healthz", healthz),
     path("readyz", readyz),
     path("metrics", metrics),
+    *scrapyd.urls,
     path(DIRECTORY.lstrip("/"), directory),
 ]

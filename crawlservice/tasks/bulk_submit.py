@@ -25,13 +25,14 @@ log = logging.getLogger(__name__)
 
 
 class WantedTask(NamedTuple):
-    """A task to submit."""
+    """A task to submit. ``from_text``: the arguments are text, as people write them."""
 
     spider: str
     arguments: dict[str, Any]
     priority: int = 0
     settings: dict[str, Any] = {}
     labels: dict[str, Any] = {}
+    from_text: bool = False
 
 
 class KeyReused(CrawlframeError):
@@ -97,16 +98,17 @@ def _submit(
 ) -> list[Task]:
     tasks: list[Task] = []
     batch: list[Prepared] = []
-    for place, (spider, arguments, priority, settings, labels) in enumerate(wanted):
+    for place, one in enumerate(wanted):
         try:
             task = submit(
-                spider,
-                arguments,
-                priority=priority,
-                info=known[spider],
+                one.spider,
+                one.arguments,
+                priority=one.priority,
+                from_text=one.from_text,
+                info=known[one.spider],
                 user=user,
-                settings=settings,
-                labels=labels,
+                settings=one.settings,
+                labels=one.labels,
                 batch=batch,
             )
         except ArgumentError as error:

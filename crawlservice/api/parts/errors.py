@@ -144,6 +144,11 @@ KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
 SLOWER = "too many requests; wait for Retry-After seconds"
 
 
+def told(error: Exception) -> str:
+    """The message of an exception of KINDS, for everybody."""
+    return next(message for kind, *_, message in KINDS if isinstance(error, kind)) or str(error)
+
+
 def _known(request: HttpRequest, error: Exception) -> HttpResponse:
     for kind, status, code, message in KINDS:
         if isinstance(error, kind):
