@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from django.core.management import call_command
@@ -20,6 +21,7 @@ from crawlframe.errors import ConfigError
 from crawlservice import project
 from crawlservice.cli import program
 from crawlservice.cli.utility import Utility
+from crawlservice.management.commands import startproject
 from crawlservice.management.commands.startproject import NewProjectError, write_project
 from tests.conftest import CHECKOUT
 from tests.repository import ENVIRONMENT, Repository
@@ -227,11 +229,22 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def made(folder: Path) -> tuple[str, str]:
-    """Standard output and error of startproject."""
+def made(folder: Path, *, by_wheel: bool = True) -> tuple[str, str]:
+    """Standard output and error of startproject, of a Crawlframe that was installed from a wheel,
+    or of a checkout."""
+    wheel = folder.parent / "crawlframe-9-py3-none-any.whl"
+    wheel.touch()
     out, problems = StringIO(), StringIO()
-    call_command("startproject", "shop", str(folder), stdout=out, stderr=problems)
+    with patch.object(startproject, "_own_wheel", return_value=wheel if by_wheel else None):
+        call_command("startproject", "shop", str(folder), stdout=out, stderr=problems)
     return out.getvalue(), problems.getvalue()
+
+
+def test_a_project_has_the_wheel_or_a_note_where_to_get_it(tmp_path: Path) -> None:
+    assert "wheels" not in made(tmp_path / "one")[1]
+    assert (tmp_path / "one/wheels/crawlframe-9-py3-none-any.whl").exists()
+    _, problems = made(tmp_path / "other", by_wheel=False)
+    assert f"copy dist/crawlframe-{__version__}-py3-none-any.whl there" in problems
 
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")

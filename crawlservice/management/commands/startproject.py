@@ -54,6 +54,12 @@ class Command(BaseCommand):
         self.stdout.write(f"made {folder}")
         if note := commit_project(folder):
             self.stderr.write(f"note: {note}")
+        if not any(folder.glob("wheels/*.whl")):
+            self.stderr.write(
+                f"note: {folder}/wheels lacks the wheel of Crawlframe, and PyPI has another "
+                "package of its name. Run `make wheel` in the checkout of Crawlframe, and copy "
+                f"dist/crawlframe-{__version__}-py3-none-any.whl there, before you install"
+            )
         self.stdout.write(f"Go there: cd {folder}")
         self.stdout.write(f"Try it:   {command('crawl quotes -o quotes.jsonl')}")
         self.stdout.write("Test it:  pip install -r requirements-dev.txt && python -m pytest")
