@@ -47,6 +47,21 @@ def test_without_redis_a_running_task_is_shown_as_not_live(ended_task: Task) -> 
     assert progress.items == 2
 
 
+def test_a_task_that_ended_after_its_row_was_read_is_shown_as_ended(
+    ended_task: Task, published: Frontier
+) -> None:
+    (root,) = published.claim(1, 1, 10).requests
+    published.complete([Completion(root.rid, ended_task.pk, root.host, False, [], 0, 0)])
+    published.close_tasks([ended_task.pk])
+    stale = Task.objects.defer("seeds").get()
+    stale.state, stale.outcome, stale.finished_at = Task.State.RUNNING, "", None
+    stale.na = stale.nf = stale.ne = stale.items = 0
+    (progress,) = read([stale])
+    assert progress.ended
+    assert (progress.na, progress.nf, progress.ne, progress.items) == (3, 2, 1, 2)
+    assert progress.task.outcome == ended_task.outcome
+
+
 def test_many_tasks_cost_no_query(published: Frontier) -> None:
     tasks = [submit("shop", {"city": "Ulm"}) for _ in range(5)]
     with CaptureQueriesContext(connection) as queries:

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from crawlframe.frontier.waits import TaskWait
 
 
+ENDING = (
+    "state", "outcome", "reason", "closing", "finished_at", "unwritten",
+    "na", "nf", "ne", "items", "cancelled", "excluded", "refused",
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Progress:
     """One task at one instant. ``live``: the numbers are from Redis. If a task is active but not
@@ -95,6 +101,8 @@ def read(tasks: Iterable[Task]) -> list[Progress]:
     tasks = list(tasks)
     active = [task.pk for task in tasks if task.state in Task.ACTIVE]
     counts, waits = _counts(active)
+    if gone := [task for task in tasks if task.pk in counts and counts[task.pk] is None]:
+        _read_ends(gone)
     return [_combine(task, counts.get(task.pk), waits.get(task.pk)) for task in tasks]
 
 
@@ -111,6 +119,16 @@ def _counts(active: list[int]) -> tuple[dict[int, Counts | None], dict[int, Task
         return counts, frontier().waits.of(counts)
     except (RedisError, CrawlframeError):
         return {}, {}
+
+
+def _read_ends(tasks: list[Task]) -> None:
+    """Reads rows again that are older than the answer of Redis: their tasks may have ended since,
+    and Redis forgets a task that has ended."""
+    rows = Task.objects.filter(pk__in=[task.pk for task in tasks]).values("pk", *ENDING)
+    found = {row.pop("pk"): row for row in rows}
+    for task in tasks:
+        for name, value in found.get(task.pk, {}).items():
+            setattr(task, name, value)
 
 
 def _combine(task: Task, counts: Counts | None, wait: TaskWait | None) -> Progress:
