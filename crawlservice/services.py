@@ -79,16 +79,14 @@ class DjangoServices(Services):
         def run_trial(order: str) -> None:
             page_trial.run(self.frontier(), self._settings, registry, version, order)
 
-        with read_only():
-            if line is None:
-                run_checker(self._settings, registry, channel, run_trial)
-                return
-            from crawlservice.preview.on_node import node_preview  # few nodes preview
+        if line is None:
+            run_checker(self._settings, registry, channel, run_trial, guard=read_only)
+            return
+        from crawlservice.preview.on_node import node_preview  # few nodes preview
 
-            preview = node_preview(self._settings, registry, line)
-            run_checker(
-                self._settings, registry, channel, run_trial, preview.problems, preview.serve
-            )
+        preview = node_preview(self._settings, registry, version, line)
+        verdict = preview.problems, preview.serve
+        run_checker(self._settings, registry, channel, run_trial, *verdict, read_only)
 
     def unfit(self) -> str:
         try:

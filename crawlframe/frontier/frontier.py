@@ -31,7 +31,7 @@ from crawlframe.frontier.client.records import (
     whole,
 )
 from crawlframe.frontier.client.rows import read_number, read_tries
-from crawlframe.frontier.cluster.acceptances import Acceptances
+from crawlframe.frontier.cluster.decisions import Decisions
 from crawlframe.frontier.cluster.leases import Leases
 from crawlframe.frontier.cluster.rollouts import Rollouts
 from crawlframe.frontier.cluster.spiders import SpiderCatalogue
@@ -70,7 +70,7 @@ class Frontier(Tasks):
         self.renders = Renders(store)
         self.reservations = Reservations(store)
         self.trials = Trials(store)
-        self.acceptances = Acceptances(store)
+        self.decisions = Decisions(store)
         self._last_claim = (0, -1)  # generation and sequence number
 
     @classmethod

@@ -51,6 +51,7 @@ class CheckRecorded(Message, tag="check"):
 
     spiders: list[str]
     trial: str = ""  # the id of its order
+    live: str = ""  # the live version
 
 
 class ServePages(Message, tag="serve"):

@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from crawlframe.base.exact_json import dumps, loads
+from crawlframe.pages.secrets import Secrets
 from crawlframe.recorded.matching import key_of, matched
 
 ERRORS, ITEMS, LINKS = "errors", "items", "requests"
@@ -52,14 +53,22 @@ class Change(NamedTuple):
     after: Any = NOTHING
 
 
+class Place(NamedTuple):
+    """A page. ``kept``: its number among the kept pages; 0 for a recorded one."""
+
+    url: str
+    kept: int = 0
+
+
 class Example(NamedTuple):
     """A page with a change. ``before``, ``after``: the beginning of the value's JSON, None for no
-    value."""
+    value. ``url``: without secrets. ``kept``: as in Place."""
 
     kind: str
     url: str
     before: str | None
     after: str | None
+    kept: int = 0
 
 
 @dataclass
@@ -80,12 +89,15 @@ class Tally:
         """The number of this kind."""
         return int(getattr(self, kind))
 
-    def add(self, change: Change, url: str) -> None:
+    def add(self, change: Change, place: Place) -> None:
         setattr(self, change.kind, self.of(change.kind) + 1)
-        urls = [one.url for one in self.examples if one.kind == change.kind]
-        if len(urls) < EXAMPLES and url not in urls:
-            before, after = shown(change.before), shown(change.after)
-            self.examples.append(Example(change.kind, url, before, after))
+        alike = [one for one in self.examples if one.kind == change.kind]
+        if len(alike) >= EXAMPLES:
+            return
+        url = Secrets().url(place.url)
+        if all((one.url, one.kept) != (url, place.kept) for one in alike):
+            values = shown(change.before), shown(change.after)
+            self.examples.append(Example(change.kind, url, *values, place.kept))
 
 
 @dataclass
@@ -119,7 +131,7 @@ class SpiderComparison:
 
     def take(
         self,
-        url: str,
+        place: Place,
         before: Tried,
         after: Tried,
         again: Tried | None = None,
@@ -131,7 +143,7 @@ class SpiderComparison:
             return True
         was = before.decoded()
         if before == after._replace(seconds=before.seconds):
-            self._add(url, before, after, _counted(was, self._is_left_out), [])
+            self._add(place, before, after, _counted(was, self._is_left_out), [])
             return True
         now = after.decoded()
         unchanged, changes = difference_of(was, now, self._is_left_out)
@@ -146,7 +158,7 @@ class SpiderComparison:
                 for part in moving:
                     self.parts.pop(part, None)
                 unchanged, changes = difference_of(was, now, self._is_left_out)
-        self._add(url, before, after, unchanged, changes)
+        self._add(place, before, after, unchanged, changes)
         return True
 
     def _is_left_out(self, part: str) -> bool:
@@ -154,7 +166,7 @@ class SpiderComparison:
 
     def _add(
         self,
-        url: str,
+        place: Place,
         before: Tried,
         after: Tried,
         unchanged: Counter[str],
@@ -169,7 +181,7 @@ class SpiderComparison:
                 tally.unchanged += number
         for change in changes:
             if (tally := self._tally(change.part)) is not None:
-                tally.add(change, url)
+                tally.add(change, place)
 
     def _tally(self, part: str) -> Tally | None:
         """None if there are too many: then names are data."""

@@ -35,7 +35,7 @@ from crawlframe.node.master import offspring
 from crawlframe.node.signals import describe_exit
 from crawlframe.node.supervisor_messages import Message
 from crawlframe.pages.reparse import SourcePage
-from crawlframe.preview.comparison import Tried
+from crawlframe.preview.comparison import Place, Tried
 from crawlframe.preview.tree import Tree
 from crawlframe.recorded.folder import Recording
 from crawlframe.recorded.isolation import without_effects
@@ -93,8 +93,8 @@ class TryPage(Message, tag="try"):
     page: SourcePage
 
     @property
-    def url(self) -> str:
-        return self.page.url
+    def place(self) -> Place:
+        return Place(self.page.url, self.page.number)
 
     @property
     def size(self) -> int:
@@ -111,6 +111,10 @@ class TryRecorded(Message, tag="recorded"):
     name: str
     url: str
     size: int = 0
+
+    @property
+    def place(self) -> Place:
+        return Place(self.url)
 
 
 Order = TryPage | TryRecorded

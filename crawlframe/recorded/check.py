@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 
 from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
@@ -35,12 +36,14 @@ def run_checker(
     registry: Registry,
     channel: FromChildLine,
     run_trial: Callable[[str], None],
-    preview: Callable[[list[str], Begins], dict[str, str]] = lambda spiders, begins: {},
+    preview: Callable[[str, list[str], Begins], dict[str, str]] = lambda live, spiders, begins: {},
     serve: Callable[[], None] = lambda: None,
+    guard: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> None:
     """Replays spiders at the master's request, sends the result, and returns. ``run_trial`` carries
-    out the order of a trial; ``preview`` returns the problems of spiders on kept pages, and
-    ``serve`` does the part of the live version in that."""
+    out the order of a trial; ``preview`` returns the problems of spiders on kept pages, compared
+    with the live version, and ``serve`` does the part of the live version in that. ``guard``:
+    around the replay."""
     for message in _received(channel):
         if isinstance(message, CheckRecorded) and message.trial:
             run_trial(message.trial)
@@ -49,11 +52,13 @@ def run_checker(
             serve()
         elif isinstance(message, CheckRecorded):
             recorded = [one for one in message.spiders if registry.info(one).settings.check]
-            problems = check(
-                *(settings, registry, recorded),
-                lambda spider, page: channel.send_all(CheckingPage(spider, page)),
-            )
+            with guard():
+                problems = check(
+                    *(settings, registry, recorded),
+                    lambda spider, page: channel.send_all(CheckingPage(spider, page)),
+                )
             problems |= preview(
+                message.live,
                 [one for one in message.spiders if one not in problems],
                 lambda spider, url: channel.send_all(CheckingPage(spider, url, kept=True)),
             )

@@ -19,7 +19,7 @@ SUPERUSER = "superuser"  # no group: Django's own
 
 LOOKED_AT = (
     "task", "page", "item", "generation", "era", "event", "schedule", "run", "host", "robotsfile",
-    "recipe", "recipeversion", "alert", "keptpage", "watch", "aliasrule",
+    "recipe", "recipeversion", "alert", "keptpage", "watch", "aliasrule", "previewreport",
 )  # fmt: skip
 VIEWER = tuple(f"view_{name}" for name in LOOKED_AT)
 SUBMITTER = (*VIEWER, "submit_task", *(f"{verb}_token" for verb in ("add", "view", "change")))

@@ -16,22 +16,20 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 from django.utils.translation import gettext_lazy as _
-from redis import RedisError
 
-from crawlframe.errors import CrawlframeError
 from crawlframe.identity.identity import Introduction
 from crawlservice.accounts.journal import by, record
 from crawlservice.admin.parts.keyset import KeysetList
 from crawlservice.admin.parts.lookups import column, with_facts
 from crawlservice.admin.parts.pages import POST, SPAN_NAMES, SPANS, live, may, page, to, whole_page
 from crawlservice.admin.parts.read_only import ReadOnly
+from crawlservice.admin.previews import asking_of, decision_context
 from crawlservice.alerts import dashboard_summary
 from crawlservice.connections.lookup import NotFound
 from crawlservice.display import CODE_STATES, badge, condition_badge, laid_out
 from crawlservice.models import Generation, Task
 from crawlservice.monitoring import charts, lives, nodes, overview
 from crawlservice.monitoring.nodes import Node
-from crawlservice.rollouts import acceptance
 
 RATES = ("pages", "items", "errors")
 BAD_STATES = ("refused", nodes.OFFLINE)
@@ -156,7 +154,7 @@ class GenerationAdmin(ReadOnly):
     def form_context(self, request: HttpRequest, pk: str | None) -> dict[str, Any]:
         return {
             "may_forget": self.has_forget_permission(request),
-            "asking": _asking(request, pk),
+            **decision_context(request, asking_of((cluster(request) or {}).values(), pk)),
         }
 
     @admin.action(description=_("Forget selected offline nodes"), permissions=["forget"])
@@ -180,30 +178,6 @@ def forget_one(request: HttpRequest, pk: int) -> HttpResponse:
     """The button on the page of a node that is offline."""
     _forget(request, Generation.objects.filter(pk=pk))
     return to("crawlservice_generation_changelist")
-
-
-def _asking(request: HttpRequest, pk: str | None) -> Node | None:
-    """The node of this page, if it asks whether to run a version."""
-    known = cluster(request) or {}
-    return next((one for one in known.values() if one.asks and str(one.generation) == pk), None)
-
-
-@page(
-    "crawlservice/generation/<int:pk>/accept/",
-    *("crawlservice_generation_accept", "forget_generation", POST),
-)
-def accept_version(request: HttpRequest, pk: int) -> HttpResponse:
-    """The button on the page of a node that asks about a version."""
-    version = request.POST.get("version", "")
-    try:
-        acceptance.accept(version)
-    except (CrawlframeError, RedisError) as error:
-        messages.warning(request, str(error))
-    else:
-        record("accept version", **by(request), version=version)
-        text = _("Version {version} goes live with the next beat of the nodes that refused it")
-        messages.success(request, text.format(version=version))
-    return to("crawlservice_generation_change", pk)
 
 
 def _forget(request: HttpRequest, chosen: QuerySet[Generation]) -> None:

@@ -15,7 +15,6 @@ from crawlservice.api.parts.paging import TEXT, After, Limit, list_of, newest_fi
 from crawlservice.api.parts.schemas import Output
 from crawlservice.models import Era
 from crawlservice.monitoring import lives, nodes
-from crawlservice.rollouts import acceptance
 
 Unreadable = Annotated[
     int, Field(description="rows of Redis that could not be read and were set aside")
@@ -39,6 +38,7 @@ class NodeOut(Output):
     skew: bool
     candidate: str
     asks: bool = Field(description="whether the candidate goes live if it is accepted")
+    refused_by: str = Field(description="name of the operator that has refused it")
     problem: str
     since: datetime | None
     seconds: float
@@ -84,22 +84,6 @@ def forget_node(
     lives.forget(name)
     request.auth.record("forget node", node=name)
     return Status(204, None)
-
-
-@router.post(
-    "/versions/{version}/accept",
-    auth=Bearer("operate", "forget_generation"),
-    response={200: list[str]},
-)
-def accept_version(
-    request: ApiRequest,
-    version: Annotated[str, Path(min_length=1, max_length=100, pattern=TEXT)],
-) -> list[str]:
-    """Lets a version go live that nodes have refused because it loses data on kept pages. Returns
-    their names."""
-    names = acceptance.accept(version)
-    request.auth.record("accept version", version=version)
-    return names
 
 
 @router.get("/eras", auth=Bearer("read", "view_era"), response=page_of("eras", EraOut))

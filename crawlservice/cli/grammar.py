@@ -105,6 +105,7 @@ VERBS = {
         "forget": "remove an offline node from the list",
         "rollout": "bring all nodes that follow a branch to a revision",
         "accept": "let a version go live that was refused since it loses data",
+        "refuse": "decide that a version that loses data does not go live",
     },
     "alert": {
         "list": "list open alerts",

@@ -1,7 +1,7 @@
 """The source of truth: tasks with labels and schedules, the ledger, items and files, logs, hosts,
 the cluster, people and their views, the outbox, alerts, exports, the robots.txt of origins, kept
-pages and the results of parsing them again, recipes, the quality of runs, errors over tasks,
-decisions about spiders, our identity, proxies, watches, and rules of aliases."""
+pages, the results of parsing them again, and reports of previews, recipes, the quality of runs,
+errors over tasks, decisions about spiders, our identity, proxies, watches, and rules of aliases."""
 
 from crawlservice.models.alert import (
     OPEN,
@@ -44,6 +44,7 @@ from crawlservice.models.people import (
     Submission,
     Token,
 )
+from crawlservice.models.preview import PreviewReport
 from crawlservice.models.proxy import Proxy, ProxySource
 from crawlservice.models.quality import Finding, Profile
 from crawlservice.models.reparse import ParsedPage, ReplacedItem
@@ -68,7 +69,7 @@ __all__ = (
     "AlertReport", "AlertRule", "AlertTarget", "AliasRule", "BotKey", "BulkRetry", "Delivery",
     "DisabledSpider", "Era", "ErrorGroup", "Event", "Export", "ExportFile", "Finding",
     "Generation", "Host", "HostCredential", "Installation", "Item", "KeptPage", "Label",
-    "LogLine", "Page", "PageBody", "PageFile", "PageSegment", "ParsedPage",
+    "LogLine", "Page", "PageBody", "PageFile", "PageSegment", "ParsedPage", "PreviewReport",
     "Profile", "Proxy", "ProxySource", "Recipe", "RecipeVersion", "ReplacedItem", "RobotsFile",
     "RowChange", "RowDelivery", "Run", "Sample", "Schedule", "SetupLink", "Severity",
     "Spent", "StartPart", "Stat", "StoredFile", "Submission", "Task", "TaskAliases", "TaskLayer",

@@ -28,8 +28,8 @@ OFFLINE, LEAVING, LOADING = "offline", "leaving", "loading"
 ABNORMAL, BUSY, IDLE = "abnormal", "busy", "idle"
 NO_HEALTH = NodeHealth()
 OF_CODE = (
-    "version", "candidate", "asks", "problem", "seconds", "reloads", "follows", "pulled",
-    "pull_problem",
+    "version", "candidate", "asks", "refused_by", "problem", "seconds", "reloads", "follows",
+    "pulled", "pull_problem",
 )  # fmt: skip
 LATE_BEATS = 2.5  # heartbeat intervals after which a node is late
 DEATHS = 3  # of workers, from which on a node is abnormal
@@ -42,14 +42,14 @@ class Node:
 
     ``state``: loading (no code yet), live, checking (live, and trying a candidate), refused (live,
     and the candidate was not accepted), leaving (finishes what it has), or offline (its lease has
-    expired: dead, or cut off). ``asks``: an operator may accept the candidate. ``problem``: file,
-    line and error of a refused module, or of a module that does not load in the live version; a
-    traceback may follow; or the data that the candidate loses. ``since``: of the code's state, or
-    of the death of a node whose ``given_back`` requests others have taken. ``skew``: see ``read``;
-    ``apart``: for longer than a rollout takes. ``holds``: requests in progress. ``late``: seconds
-    since its last heartbeat if one is overdue, else 0; ``left``: then, the seconds left of its
-    lease. ``health``: as it reports it. ``share``: the part of all hosts that prefer it, 0 to 1;
-    None without CRAWLFRAME_AFFINITY."""
+    expired: dead, or cut off). ``asks``: an operator may accept the candidate; ``refused_by``: its
+    name, if one has refused it. ``problem``: file, line and error of a refused module, or of a
+    module that does not load in the live version; a traceback may follow; or the data that the
+    candidate loses. ``since``: of the code's state, or of the death of a node whose ``given_back``
+    requests others have taken. ``skew``: see ``read``; ``apart``: for longer than a rollout takes.
+    ``holds``: requests in progress. ``late``: seconds since its last heartbeat if one is overdue,
+    else 0; ``left``: then, the seconds left of its lease. ``health``: as it reports it. ``share``:
+    the part of all hosts that prefer it, 0 to 1; None without CRAWLFRAME_AFFINITY."""
 
     node: str
     generation: int
@@ -61,6 +61,7 @@ class Node:
     version: str = ""
     candidate: str = ""
     asks: bool = False
+    refused_by: str = ""
     problem: str = ""
     seconds: float = 0.0  # duration of the last reload, from the last write on; 0 before the first
     reloads: int = 0
@@ -100,9 +101,11 @@ class Node:
 
     @property
     def reasons(self) -> list[str]:
-        """The reasons, one per line: refused modules, modules that do not load, failed pulls, and
-        its troubles."""
-        told = (text.partition("\n")[0] for text in (self.problem, self.pull_problem))
+        """The reasons, one per line: the refusal by an operator, refused modules, modules that do
+        not load, failed pulls, and its troubles."""
+        told = [text.partition("\n")[0] for text in (self.problem, self.pull_problem)]
+        if self.refused_by:
+            told.insert(0, gettext("refused by {name}").format(name=self.refused_by))
         return [*filter(None, told), *self.troubles]
 
     @property

@@ -26,6 +26,7 @@ from crawlframe.recorded.difference import differences
 from crawlframe.recorded.kept import KeptTrial
 from crawlframe.request.request import Request
 from crawlservice.connections.frontier import frontier
+from crawlservice.connections.read_only import read_only
 from crawlservice.display import readable
 from crawlservice.models import Item, KeptPage
 from crawlservice.pages.bodies import read
@@ -111,7 +112,8 @@ def run(frontier: Frontier, settings: Settings, registry: Registry, version: str
     if order is None:
         return
     try:
-        found = _tried(settings, registry, UUID(order.rid))
+        with read_only():
+            found = _tried(settings, registry, UUID(order.rid))
     except CrawlframeError as error:
         found = Answer(problem=str(error))
     found.version, found.node = version, settings.node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from crawlframe.code.package import find_package
 from crawlframe.conf import Settings, available_cpus
 from crawlframe.errors import ArgumentError, CrawlframeError
 from crawlframe.preview.comparison import SpiderComparison, Tried
-from crawlframe.preview.rules import PreviewRules, Regression
+from crawlframe.preview.rules import PreviewRules
 from crawlframe.preview.run import PreviewRun
 from crawlframe.preview.side import Order, Side, Surroundings, TryPage, TryRecorded
 from crawlframe.preview.tree import Tree, exported, resolved, work_tree
@@ -25,6 +25,7 @@ from crawlframe.recorded.folder import HEAD, Recording, recordings_of
 from crawlservice.connections.read_only import read_only
 from crawlservice.models import Page
 from crawlservice.pages.to_try import pages_to_try, spiders_with_pages
+from crawlservice.preview.result import Preview
 from crawlservice.tasks.arguments.secrets import revealed
 
 LIVE = "live"
@@ -34,25 +35,6 @@ MAX_NAMES = 10  # names in a message
 
 class NothingToPreview(CrawlframeError):
     """No page is kept, or no spider is as asked for."""
-
-
-@dataclass
-class Preview:
-    """The result. ``before``, ``after``: the revisions. ``spiders``: those that were tried.
-    ``same``: the number of spiders whose code is the same. ``untried``: spiders without a kept
-    page, whose code differs. ``notes`` are for people."""
-
-    before: str
-    after: str
-    spiders: list[SpiderComparison] = field(default_factory=list)
-    same: int = 0
-    untried: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    regressions: list[Regression] = field(default_factory=list)
-
-    @property
-    def pages(self) -> int:
-        return sum(one.pages for one in self.spiders)
 
 
 @dataclass
@@ -173,7 +155,7 @@ class PreviewOrder:
         with self.progress("trying pages") as advance:  # after the forks: it starts a thread
 
             def take(page: Order, before: Tried, after: Tried, again: Tried | None) -> bool:
-                done = spiders[page.spider].take(page.url, before, after, again)
+                done = spiders[page.spider].take(page.place, before, after, again)
                 advance(done)
                 return done
 

@@ -59,7 +59,7 @@ GROUPS = {
         MenuEntry("language", ("host", "proxy", "proxysource", "hostcredential", "robotsfile")),
     ),
     _("System"): (
-        MenuEntry("dns", ("generation", "era")),
+        MenuEntry("dns", ("generation", "previewreport", "era")),
         MenuEntry("key", ("user", "group", "token", "action", "api:openapi-view"), _("Access")),
     ),
 }

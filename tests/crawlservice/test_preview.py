@@ -19,10 +19,11 @@ from crawlframe.errors import ArgumentError
 from crawlframe.pages.stored import Packer, digest_of
 from crawlframe.recorded.folder import Exchange, Head, RecordedPage, Recording
 from crawlframe.request.request import Request
+from crawlservice.cli.preview_report import as_json, markdown
 from crawlservice.models import Item, KeptPage, Page, PageBody, Task
 from crawlservice.pages.to_try import pages_to_try, spiders_with_pages
-from crawlservice.preview.preview import NothingToPreview, Preview, PreviewOrder
-from crawlservice.preview.report import as_json, markdown
+from crawlservice.preview.preview import NothingToPreview, PreviewOrder
+from crawlservice.preview.result import Preview
 from tests.repository import Repository
 
 pytestmark = [pytest.mark.forks, pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite")]

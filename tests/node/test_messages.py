@@ -27,7 +27,7 @@ CODE = CodeState(
 CODE_FIELDS = {
     "version": "1", "state": "loading", "candidate": "", "problem": "", "changed_at": 5.0,
     "seconds": 0.0, "reloads": 0, "follows": "origin/main", "follow_every": 10.0, "pulled": "ab",
-    "pull_problem": "", "rollout": 7, "asks": False,
+    "pull_problem": "", "rollout": 7, "asks": False, "refused_by": "",
 }  # fmt: skip
 LOADED = supervisor_messages.LoadedCode("digest", "revision", "/spiders", ["/a"], ["shops.b"])
 LOADED_FIELDS = {

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 import msgspec
 import pytest
 
+from crawlframe.frontier.cluster.decisions import Decision
 from crawlframe.node.child_process import CHECKER, Child
 from crawlframe.node.master.template import Template
 from crawlframe.node.messages import (
@@ -263,13 +264,56 @@ def test_an_operator_may_accept_a_version(previewing: CheckedNode) -> None:
     previewing.loads("2", shop="b", news="a")
     previewing.checks(Checked({"shop": "shop.price: lost"}))
     assert (previewing.live, previewing.state, reload.state.asks) == ("1", "refused", True)
-    reload.look(lambda version: version == "3", previewing.now)
+    decisions = {"3": Decision(True, "ann")}
+    reload.look(decisions.get, previewing.now)
     assert previewing.tick(1.0) == 0
-    reload.look(lambda version: version == "2", previewing.now)
+    decisions["2"] = Decision(True, "ann")
+    reload.look(decisions.get, previewing.now)
     assert previewing.tick(1.0) == 1
     assert not reload.state.asks
     previewing.says(with_checks("2", shop="b", news="a"))
     assert (previewing.live, previewing.state, reload.state.asks) == ("2", "live", False)
+
+
+def test_an_operator_may_refuse_a_version(previewing: CheckedNode) -> None:
+    reload = previewing.code_reload
+    reload._asks = True
+    previewing.loads("2", shop="b", news="a")
+    previewing.checks(Checked({"shop": "shop.price: lost"}))
+    decisions = {"2": Decision(False, "ann")}
+    reload.look(decisions.get, previewing.now)
+    assert previewing.tick(1.0) == 0
+    state = reload.state
+    assert (state.state, state.asks, state.refused_by) == ("refused", False, "ann")
+    assert state.problem == "shop.price: lost"
+    reload.look(decisions.get, previewing.now)
+    assert reload.state is state  # nothing is announced again
+    # A newer version is tried anew.
+    previewing.loads("3", shop="c", news="a")
+    assert (reload.state.state, reload.state.refused_by) == ("checking", "")
+    previewing.checks(Checked({"shop": "shop.price: lost"}))
+    assert (reload.state.asks, reload.state.refused_by) == (True, "")
+
+
+def test_a_refusal_can_be_taken_back(previewing: CheckedNode) -> None:
+    reload = previewing.code_reload
+    reload._asks = True
+    previewing.loads("2", shop="b", news="a")
+    previewing.checks(Checked({"shop": "shop.price: lost"}))
+    reload.look({"2": Decision(False, "ann")}.get, previewing.now)
+    reload.look({"2": Decision(True, "bob")}.get, previewing.now)
+    assert previewing.tick(1.0) == 1
+    previewing.says(with_checks("2", shop="b", news="a"))
+    assert (previewing.live, reload.state.refused_by) == ("2", "")
+
+
+def test_no_operator_decides_about_a_framework_that_failed(previewing: CheckedNode) -> None:
+    reload = previewing.code_reload
+    reload._asks = True
+    previewing.loads("2", shop="b", news="a")
+    previewing.checks(Checked({"shop": "shop.price: lost"}))
+    reload.refuse("9", "a master of it could not take over")
+    assert not reload.state.asks
 
 
 def test_both_processes_end_with_the_check(previewing: CheckedNode) -> None:

@@ -11,12 +11,15 @@ from crawlframe.preview.comparison import (
     EXAMPLES,
     FIELDS,
     VALUE,
+    Example,
+    Place,
     SpiderComparison,
     Tried,
     difference_of,
 )
 
 URL = "https://shop.example/a"
+PLACE = Place(URL, 7)
 
 
 def done(*items: Any, links: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
@@ -38,8 +41,8 @@ def compared(*pages: tuple[dict[str, Any], dict[str, Any]]) -> SpiderComparison:
     found = SpiderComparison("shop")
     for number, (before, after) in enumerate(pages):
         url = f"{URL}{number}"
-        if not found.take(url, tried(before), tried(after)):
-            assert found.take(url, tried(before), tried(after), tried(before))
+        if not found.take(Place(url), tried(before), tried(after)):
+            assert found.take(Place(url), tried(before), tried(after), tried(before))
     return found
 
 
@@ -96,20 +99,20 @@ def test_values_are_counted_whether_a_page_differs_or_not() -> None:
     assert [*found.differing] == ["items.b"]
     assert found.parts["items.b"].changed == 1
     [example] = found.parts["items.b"].examples
-    assert example == ("changed", f"{URL}1", "x", "y")
+    assert example == Example("changed", f"{URL}1", "x", "y")
     assert found.pages == 2
 
 
 def test_parts_that_change_from_run_to_run_are_left_out() -> None:
     found = SpiderComparison("shop")
     first = tried(done({"a": 1, "at": 1})), tried(done({"a": 2, "at": 2}))
-    assert not found.take(URL, *first)
+    assert not found.take(PLACE, *first)
     assert found.pages == 0
-    assert found.take(URL, *first, tried(done({"a": 1, "at": 3})))
+    assert found.take(PLACE, *first, tried(done({"a": 1, "at": 3})))
     assert found.unsteady == {"items.at"}
     assert {name: one.changed for name, one in found.parts.items()} == {"items": 0, "items.a": 1}
     # It is known now.
-    assert found.take(URL, tried(done({"at": 1})), tried(done({"at": 2})))
+    assert found.take(PLACE, tried(done({"at": 1})), tried(done({"at": 2})))
     assert "items.at" not in found.parts
 
 
@@ -118,16 +121,16 @@ def test_a_part_is_confirmed_by_few_pages() -> None:
     page = tried(done({"a": 1})), tried(done({"a": 2}))
     again = 0
     for _ in range(9):
-        if not found.take(URL, *page):
+        if not found.take(PLACE, *page):
             again += 1
-            assert found.take(URL, *page, page[0])
+            assert found.take(PLACE, *page, page[0])
     assert again == 2
     assert found.parts["items.a"].changed == 9
 
 
 def test_what_is_ignored_is_not_compared() -> None:
     found = SpiderComparison("shop", lambda part: part == "items.a")
-    assert found.take(URL, tried(done({"a": 1, "b": 1})), tried(done({"a": 2, "b": 1})))
+    assert found.take(PLACE, tried(done({"a": 1, "b": 1})), tried(done({"a": 2, "b": 1})))
     assert not found.differing
     assert "items.a" not in found.parts
 
@@ -146,11 +149,11 @@ def test_examples_values_and_fields_are_bounded() -> None:
 def test_pages_that_could_not_be_tried() -> None:
     found = SpiderComparison("shop")
     problem = Tried(problem="its code went to a:1")
-    assert found.take(URL, problem, problem)
-    assert found.take(URL, tried(done()), Tried(problem="2 pages hung", left_out=True))
+    assert found.take(PLACE, problem, problem)
+    assert found.take(PLACE, tried(done()), Tried(problem="2 pages hung", left_out=True))
     assert (found.pages, found.left_out.total()) == (0, 2)
-    assert not found.take(URL, tried(done()), problem)
-    assert found.take(URL, tried(done()), problem, tried(done()))
+    assert not found.take(PLACE, tried(done()), problem)
+    assert found.take(PLACE, tried(done()), problem, tried(done()))
     assert found.parts["errors"].gained == 1
 
 
@@ -158,5 +161,14 @@ def test_times_are_those_of_the_median_page() -> None:
     found = SpiderComparison("shop")
     assert found.times == (0.0, 0.0)
     for seconds in (1.0, 2.0, 30.0):
-        found.take(URL, tried(done(), seconds), tried(done(), 2 * seconds))
+        found.take(PLACE, tried(done(), seconds), tried(done(), 2 * seconds))
     assert found.times == (2.0, 4.0)
+
+
+def test_an_example_names_its_page_without_secrets() -> None:
+    found = SpiderComparison("shop")
+    place = Place(f"{URL}?token=1234567890abcdef&page=2", 7)
+    page = tried(done({"a": 1})), tried(done({"a": None}))
+    assert found.take(place, *page, page[0])
+    (example,) = found.parts["items.a"].examples
+    assert (example.url, example.kept) == (f"{URL}?token=stripped&page=2", 7)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlservice.models import KeptPage
+from crawlservice.models import KeptPage, PreviewReport
 from tests.process.conftest import OddWeb
 from tests.process.reload_project import WORDS, NodeStarter, Project, of_words, shop
 
@@ -85,7 +85,24 @@ def test_an_operator_accepts_a_version(
     project.write("shops/words.py", WORDS.replace("'right'", "None"))
     refused = node.refused("kept.code: lost 1 of 1")
     assert refused.asks
-    done = manage("node", "accept", refused.candidate, env=env)
+    report = PreviewReport.objects.get()
+    assert (report.version, report.against) == (refused.candidate, refused.version)
+    (row,) = report.report["rows"]
+    (example,) = row["examples"]
+    told = (row["spider"], row["part"], row["lost"], example["before"], example["kept"])
+    assert told == ("kept", "code", 1, "right", KeptPage.objects.get().pk)
+
+    done = manage("node", "refuse", refused.candidate, env=env)
+    assert done.returncode == 0, done.stderr
+    node.until(lambda: node.code.refused_by == "a command")
+    assert not node.code.asks
+    # A newer version is tried anew.
+    project.write("shops/words.py", WORDS.replace("'right'", "''"))
+    node.until(lambda: node.code.asks)
+    newer = node.code.candidate
+    assert newer != refused.candidate
+    assert {row.version for row in PreviewReport.objects.all()} == {refused.candidate, newer}
+    done = manage("node", "accept", newer, env=env)
     assert done.returncode == 0, done.stderr
     node.renewed(1)
-    assert node.crawl(f"{web.url}two", "kept") is None
+    assert node.crawl(f"{web.url}two", "kept") == ""

@@ -109,7 +109,7 @@ KEYS: dict[str, tuple[str, str]] = {
         "hash of a store: head of a page that is not settled -> f<record> <its URL>, if it is the "
         "first of its kind, or d<bits> <head of the page that it is like> <that URL>",
     ),
-    "ACCEPTED": ("accepted:.", "string of a version that goes live though it loses data"),
+    "DECIDED": ("decision:.", "string of a version that loses data: JSON of Decision"),
     "TRIALS": ("trials", "hash order -> JSON of TrialOrder: kept pages that a node is to try"),
     "TRIAL": (
         "trial:.",

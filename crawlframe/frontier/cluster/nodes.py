@@ -23,6 +23,7 @@ class CodeState(msgspec.Struct, frozen=True):
     pull_problem: str = ""  # why the last pull was refused
     rollout: int = 0  # id of the rollout that the last pull followed
     asks: bool = False  # whether the refused version goes live if an operator accepts it
+    refused_by: str = ""  # name of the operator that has refused it
 
 
 class NodeHealth(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from crawlframe.base import faults
 from crawlframe.conf import Settings
+from crawlframe.frontier.cluster.decisions import Decision
 from crawlframe.frontier.cluster.nodes import CodeState
 from crawlframe.items.encode import item_adapter
 from crawlframe.node.child_process import Child
@@ -139,11 +140,19 @@ class CodeReload:
         self._wanted = initial.changed_at
         self.reports.follow(initial)
 
-    def look(self, is_accepted: Callable[[str], bool], now: float) -> None:
-        """Takes the refused version if an operator has accepted it."""
+    def look(self, decision_on: Callable[[str], Decision | None], now: float) -> None:
+        """Takes the refused version if an operator has accepted it, and asks no more if one has
+        refused it."""
         state = self.state
-        if state.asks and state.state == "refused" and is_accepted(state.candidate):
+        if state.state != "refused" or not (state.asks or state.refused_by):
+            return
+        decision = decision_on(state.candidate)
+        if decision is None:
+            return
+        if decision.accepted:
             self._accepted_version, self._wanted = state.candidate, now
+        elif state.asks:
+            self.reports.update(asks=False, refused_by=decision.by)
 
     # -- trials -----------------------------------------------------------------------------------
 
@@ -278,8 +287,7 @@ class CodeReload:
             return
         self._trial = None
         if problems:
-            self._refuse(trial, problems)
-            self.reports.update(asks=self._asks)
+            self._refuse(trial, problems, asks=self._asks)
         else:
             self._accept(trial, trial.loaded)
 
@@ -310,14 +318,20 @@ class CodeReload:
         of_live = live is not None and child.origin is live.loaded
         self.reports.worker_ready(live.changed_at if live and of_live else None, now)
 
-    def _refuse(self, trial: Template, broken: dict[str, str]) -> None:
+    def _refuse(self, trial: Template, broken: dict[str, str], *, asks: bool = False) -> None:
         trial.end()
-        self.refuse(trial.version, _join_texts(broken))
+        self.refuse(trial.version, _join_texts(broken), asks=asks)
 
-    def refuse(self, version: str, problem: str) -> None:
-        """Records that a version does not go live, and why."""
+    def refuse(self, version: str, problem: str, *, asks: bool = False) -> None:
+        """Records that a version does not go live, and why. ``asks``: an operator may decide."""
         log.error("version %s is refused, %s stays live: %s", version, self.state.version, problem)
-        self.reports.update(state="refused", candidate=version, problem=problem[:MAX_PROBLEM])
+        self.reports.update(
+            state="refused",
+            candidate=version,
+            problem=problem[:MAX_PROBLEM],
+            asks=asks,
+            refused_by="",
+        )
 
     # -- deaths -----------------------------------------------------------------------------------
 

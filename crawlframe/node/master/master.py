@@ -282,7 +282,7 @@ class Master:
         self._release(self._claims.strays(self._frontier, self._life.generation, held))
         self._announce_due |= self._pool.health != self._life.me.health
         self._trials.tick(self._frontier, self._code_reload.live, time.monotonic())
-        self._code_reload.look(self._frontier.acceptances.has, time.monotonic())
+        self._code_reload.look(self._frontier.decisions.of, time.monotonic())
         if self._link is not None:
             self._link.forward_rollout(self._frontier, self._life.me.node)
 

@@ -81,7 +81,8 @@ class RecordedCheck:
             finally:
                 for line in lines:
                     line.close()
-            self._pool.send(self._child, CheckRecorded(self._spiders))
+            version = live.version if live is not None else ""
+            self._pool.send(self._child, CheckRecorded(self._spiders, live=version))
         except OSError as error:
             log.error("the template %d forks no checker: %s", template.child.pid, error)
             self.end()

@@ -28,7 +28,7 @@ class ReloadReport:
 
     def update(self, **changes: Any) -> None:
         if changes.get("state", self.state.state) != self.state.state:
-            changes = {"asks": False, **changes, "changed_at": time.time()}
+            changes = {"asks": False, "refused_by": "", **changes, "changed_at": time.time()}
         self.state = msgspec.structs.replace(self.state, **changes)
         self.send()
 

@@ -47,6 +47,7 @@ VERBS = {
     "export layers": _("export of layers"),
     "forget node": _("forget node"),
     "accept version": _("accept version"),
+    "refuse version": _("refuse version"),
     "forget rendering": _("forget which pages need the browser"),
     "forget robots": _("forget robots.txt"),
     "learn aliases": _("learn rules of aliases"),

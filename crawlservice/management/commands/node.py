@@ -45,12 +45,13 @@ from crawlservice.monitoring.nodes import (
     versions,
     why_unknown,
 )
-from crawlservice.rollouts.acceptance import accept
+from crawlservice.rollouts.decisions import accept, refuse
 from crawlservice.rollouts.rollout import RolloutRun, full_revision
 from crawlservice.rollouts.status import NodeStatus, node_statuses
 
 NOTE_EVERY = 2.0  # seconds between two notes where no live view is possible
 PAGES, TIMEOUT = 100, 300.0
+COMMAND = "a command"  # in the place of a user's name
 
 
 def _told(node: Node) -> dict[str, Any]:
@@ -129,10 +130,26 @@ class AcceptVersion(ServiceCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         version = options["version"]
-        names = ", ".join(accept(version))
+        names = ", ".join(accept(version, COMMAND))
         record("accept version", command=True, version=version)
         told = plain(f"version {version} goes live on {names}")
         self.done(told, None, by_hand="bring back the code of before; nodes load it")
+
+
+class RefuseVersion(ServiceCommand):
+    help = (
+        "Decides that a version that nodes ask about does not go live (CRAWLFRAME_PREVIEW=ask). A "
+        "newer one is tried anew."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("version", help="as node list shows it")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        version = options["version"]
+        names = ", ".join(refuse(version, COMMAND))
+        record("refuse version", command=True, version=version)
+        self.done(plain(f"{names}: version {version} is refused"), f"node accept {version}")
 
 
 def listing(nodes: list[Node]) -> Listing[Node]:
@@ -162,6 +179,8 @@ def problems(nodes: list[Node]) -> list[tuple[str, str]]:
     for node in nodes:
         if node.problem:
             what = f"refused: {node.candidate}" if node.state == "refused" else "does not load in"
+            if node.refused_by:
+                what += f", by {node.refused_by}"
             if node.state != "refused":
                 what += f" {node.version or node.candidate or 'the first version'}"
             found[what, node.problem].append(node.node)
@@ -331,4 +350,5 @@ class Command(Noun):
         "forget": ForgetNode,
         "rollout": RollOut,
         "accept": AcceptVersion,
+        "refuse": RefuseVersion,
     }

@@ -11,8 +11,8 @@ from django.core.management.base import CommandError
 
 from crawlservice import project
 from crawlservice.cli.command import ServiceCommand
+from crawlservice.cli.preview_report import as_json, markdown, show
 from crawlservice.preview.preview import DEADLINE, LIVE, PreviewOrder
-from crawlservice.preview.report import as_json, markdown, show
 
 FORMATS = ("text", "markdown", "json")
 

@@ -4,52 +4,22 @@ addresses are of pages, so they are never markup."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from crawlframe.preview.comparison import Example, SpiderComparison, Tally
+from crawlframe.preview.comparison import Example, SpiderComparison
 from crawlframe.preview.rules import is_slower, name_of
 from crawlservice.cli.listing import plain
-from crawlservice.preview.preview import Preview
+from crawlservice.preview.result import LINES, ROWS, Preview, Row, rows_of
 
 HEADINGS = ("spider", "what", "unchanged", "gained", "lost", "changed")
 VALUE = 60  # characters of a value
 URL = 120  # characters of an address
-ROWS = 200  # of the table
-LINES = 60  # examples
 NAMES = 20  # spiders in a sentence
 COLOURS = {"gained": "green", "lost": "red", "changed": "yellow"}
-
-
-class Row(NamedTuple):
-    """A part that differs. ``fails``: whether it is an error by the rules."""
-
-    spider: SpiderComparison
-    part: str
-    tally: Tally
-    fails: bool
-
-    @property
-    def name(self) -> str:
-        return name_of(self.part)
-
-    @property
-    def numbers(self) -> tuple[int, int, int, int]:
-        one = self.tally
-        return one.unchanged, one.gained, one.lost, one.changed
-
-
-def rows_of(preview: Preview) -> list[Row]:
-    """All parts that differ, by spider."""
-    failing = {(one.spider, one.part) for one in preview.regressions}
-    return [
-        Row(spider, part, tally, (spider.spider, part) in failing)
-        for spider in preview.spiders
-        for part, tally in spider.differing.items()
-    ]
 
 
 def show(preview: Preview, console: Console) -> None:
@@ -92,7 +62,7 @@ def markdown(preview: Preview) -> str:
         lines += [_line(["what", "before", "after", "page"]), _line(["---"] * 4)]
         for row, example in _examples(rows):
             what = f"{_code(f'{row.spider.spider}.{row.name}')} {example.kind}"
-            values = (_code(one) if one is not None else "" for one in example[2:])
+            values = (_code(one) if one is not None else "" for one in example[2:4])
             lines.append(_line([what, *values, _code(_cut(example.url, URL))]))
         lines += ["", "</details>", ""]
     lines += [f"* {_escaped(line)}" for line in sentences(preview, len(rows))]
@@ -182,7 +152,7 @@ def _described(spider: SpiderComparison) -> dict[str, Any]:
 
 
 def _values(example: Example) -> str:
-    before, after = ("nothing" if one is None else _cut(one, VALUE) for one in example[2:])
+    before, after = ("nothing" if one is None else _cut(one, VALUE) for one in example[2:4])
     return f"{before} -> {after}".replace("\n", " ")
 
 
