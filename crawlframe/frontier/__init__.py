@@ -7,6 +7,7 @@ from crawlframe.frontier.client.records import Claimed as Claimed
 from crawlframe.frontier.client.records import Completion as Completion
 from crawlframe.frontier.client.records import Counts as Counts
 from crawlframe.frontier.client.records import FreedSlot as FreedSlot
+from crawlframe.frontier.client.records import GivenBack as GivenBack
 from crawlframe.frontier.client.records import TaskLimits as TaskLimits
 from crawlframe.frontier.cluster.nodes import NodeInfo as NodeInfo
 

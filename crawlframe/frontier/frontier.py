@@ -22,8 +22,7 @@ from crawlframe.frontier.client.records import (
     Claimed,
     Completion,
     FreedSlot,
-    Redirect,
-    Signal,
+    GivenBack,
     TaskView,
     fingerprints,
     groups,
@@ -46,8 +45,6 @@ from crawlframe.request.request import Admission
 
 KNOWN, BLAMED, REFUSAL = ord("1"), 1, 2  # an answer of ``known``; penalties of ``release``
 AUDIT_WALK = 200_000  # pending requests that an audit walks one by one
-
-GivenBack = tuple[bytes, str, int] | tuple[bytes, str, int, Signal]
 
 
 class Frontier(Tasks):
@@ -295,9 +292,8 @@ class Frontier(Tasks):
         return [*entry[:4], cursor, follow_ups[cursor:], entry[6]] if cursor else entry
 
     def retry(self, generation: int, requests: Sequence[GivenBack]) -> int:
-        """(rid, host, milliseconds): held requests wait that long for another attempt. Returns how
-        many this generation held. The signal of a fetch may follow, for a slot that is freed
-        here."""
+        """Held requests wait for another attempt, ``value`` milliseconds. Returns how many this
+        generation held by these claims."""
         return self._give("retry", generation, requests, "1")
 
     def defer(self, generation: int, requests: Sequence[GivenBack]) -> int:
@@ -305,9 +301,9 @@ class Frontier(Tasks):
         return self._give("retry", generation, requests, "0")
 
     def release(self, generation: int, requests: Sequence[GivenBack]) -> int:
-        """(rid, host, penalty): held requests go back, first in line. Penalty BLAMED: for the death
-        of a worker, which counts as a delivery and a kill; REFUSAL: its host refused it, and after
-        some of these it goes to the end of its line; else 0. The rest is as in ``retry``."""
+        """Held requests go back, first in line. ``value`` BLAMED: for the death of a worker, which
+        counts as a delivery and a kill; REFUSAL: its host refused it, and after some of these it
+        goes to the end of its line; else 0. Returns as ``retry``."""
         return self._give("release", generation, requests)
 
     def may_move(self, host: str, target: str) -> bool:
@@ -315,27 +311,26 @@ class Frontier(Tasks):
         per partition, so they stay in theirs."""
         return self.store.partition_of(host) == self.store.partition_of(target)
 
-    def redirect(self, generation: int, requests: Sequence[Redirect]) -> int:
-        """Held requests go to the head of the target's lane, where they ``may_move``, and keep
-        their tries. Returns as ``retry``, without requests that were moved before."""
+    def redirect(self, generation: int, requests: Sequence[GivenBack]) -> int:
+        """Held requests go to the head of the lane of another host, where they ``may_move``, and
+        keep their tries. ``value``: that host, and the record for it. Returns as ``retry``."""
         entries = []
-        for rid, host, target, record, signal, left in requests:
-            before = len(kept_in(left, host)) if left else 0
-            entries.append((rid, host, [target, kept_in(record, target), before], signal))
+        for one in requests:
+            target, record = one.value
+            entries.append(one._replace(value=(target, kept_in(record, target))))
         return self._give("redirect", generation, entries)
 
-    def park(
-        self, generation: int, requests: list[tuple[bytes, str, str]], version: str = ""
-    ) -> int:
-        """(rid, host, reason): held requests are set aside until ``unpark``, or until another code
-        version takes them with ``retake``. ``version`` is the label of the code that could not run
-        them; "" when the code is not to blame, so that only ``unpark`` brings them back."""
+    def park(self, generation: int, requests: Sequence[GivenBack], version: str = "") -> int:
+        """Held requests are set aside, for the reason in ``value``, until ``unpark``, or until
+        another code version takes them with ``retake``. ``version`` is the label of the code that
+        could not run them; "" when the code is not to blame, so that only ``unpark`` brings them
+        back. Returns as ``retry``."""
         return self._give("park", generation, requests, mark_of(version))
 
-    def _give(self, verb: str, generation: int, requests: Sequence[Any], *more: str) -> int:
+    def _give(self, verb: str, generation: int, requests: Sequence[GivenBack], *more: str) -> int:
         moved = 0
-        for partition, mine in self.store.split_small(requests, lambda request: request[1]):
-            entries = [[one[0], one[2], *(one[3] if len(one) > 3 else ())] for one in mine]
+        for partition, mine in self.store.split_small(requests, lambda request: request.host):
+            entries = [[one.rid, one.claim, one.value, *one.signal] for one in mine]
             moved += self.store.run(verb, partition, generation, pack(entries), *more)
         return moved
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import NoReturn
 
 from crawlframe.errors import CrawlframeError
-from crawlframe.frontier import Claimed
+from crawlframe.frontier import Claimed, GivenBack
 from crawlframe.node.messages import FromChildLine, ToChildLine, child_line
 from crawlframe.node.running_marks import RunningMarks
 
@@ -127,17 +127,17 @@ class Child:
         elif again > 1:
             self._again[rid] = again - 1
 
-    def relieve(self, rids: Collection[bytes]) -> list[tuple[bytes, str, int]]:
+    def relieve(self, rids: Collection[bytes]) -> list[GivenBack]:
         """Leaves the child these requests. Returns the others as ``requests_to_release`` does."""
         self.relieved = True
-        others = [(rid, held.host, 0) for rid, held in self.held.items() if rid not in rids]
+        others = [held.given_back() for rid, held in self.held.items() if rid not in rids]
         self.held = {rid: held for rid, held in self.held.items() if rid in rids}
         self._again.clear()
         return others
 
-    def requests_to_release(self, blamed: Collection[bytes]) -> list[tuple[bytes, str, int]]:
-        """After its death: rid, host and penalty of those it held, in the form of ``release``."""
-        return [(rid, one.host, int(rid in blamed)) for rid, one in self.held.items()]
+    def requests_to_release(self, blamed: Collection[bytes]) -> list[GivenBack]:
+        """After its death: the requests that it held, with their penalties."""
+        return [one.given_back(int(rid in blamed)) for rid, one in self.held.items()]
 
     def signal(self, number: int) -> None:
         """Sends a signal; the child is ours and not reaped yet, so the pid cannot be another's."""

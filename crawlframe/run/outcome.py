@@ -130,6 +130,7 @@ class Outcome:
     depth: int = 0
     version: str = ""  # of the code that ran
     route: str = ""  # of its place, if it goes through proxies
+    claim: int = 0  # the number of the claim that returned it
     parent: int = 0  # a task that knows requests, which this one then does not make
     side_trip: Errand | None = None  # why it is at a host that is not its own
     verdict: Verdict = Verdict.DONE
@@ -137,7 +138,6 @@ class Outcome:
     detail: str = ""
     delay: int = 0  # milliseconds until the next attempt
     target: str = ""  # the host that it goes to
-    previous_record: bytes = b""  # as it was claimed, if the new one may not be longer
     error_group: int = 0  # of an error: the group that the ledger puts it into
     fetch: FetchOutcome = field(default_factory=FetchOutcome)
     results: CallbackResults = field(default_factory=CallbackResults)

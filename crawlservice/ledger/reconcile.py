@@ -135,7 +135,7 @@ def replay(frontier: Frontier, generation: int) -> int:
     """Declares a generation dead. Its recorded requests are completed first, so that Redis counts
     every row of the ledger; the rest is released. Returns how many were released. Raises as
     ``Reconciliation.run`` does; nothing is released then."""
-    complete_recorded(frontier, frontier.leases.strays(generation, ()))
+    complete_recorded(frontier, frontier.leases.hosts(generation))
     return frontier.leases.replay(generation)
 
 

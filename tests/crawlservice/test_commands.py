@@ -134,7 +134,7 @@ def test_task_names_the_code_that_made_its_pages(
 def test_task_shows_what_waits_and_why(published: Frontier) -> None:
     task = submit("shop", {"city": "Ulm"}).pk
     (claimed,) = published.claim(1, 1, 10).requests
-    published.park(1, [(claimed.rid, claimed.host, "no spider 'shop'")])
+    published.park(1, [claimed.given_back("no spider 'shop'")])
     text = run("task", "show", task)
     assert "1: no spider 'shop'" in text
     assert "parked 1" in text

@@ -86,7 +86,7 @@ def test_hosts_stay_of_which_requests_wait_out_of_sight(
         service.open_task(pk, TaskLimits(), [Admission(make_rid(pk, b"1"), 0, name, delay, b"")])
     service.pause(3)
     [claimed] = service.claim(1, 0, 9).requests
-    service.park(1, [(claimed.rid, claimed.host, "code")], "v1")
+    service.park(1, [claimed.given_back("code")], "v1")
     monkeypatch.setattr(hosts, "MOST_WAITING", 1)
     assert prune(service) == {*names}, "too many to look at"
     monkeypatch.undo()

@@ -19,7 +19,7 @@ def test_a_running_task_shows_the_frontier(published: Frontier) -> None:
     follow_ups = [Admission(make_rid(task.pk, b"%d" % n), 0, "h", 0, b"") for n in range(5)]
     published.complete([Completion(root.rid, task.pk, root.host, False, follow_ups, 4, 3)])
     claimed = published.claim(1, 2, 2).requests
-    published.retry(1, [(claimed[0].rid, "h", 60_000)])
+    published.retry(1, [claimed[0].given_back(60_000)])
 
     (progress,) = read([task])
     assert progress.live

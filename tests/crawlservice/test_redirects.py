@@ -13,7 +13,6 @@ from crawlframe.base.stats import PageStats
 from crawlframe.conf import Settings
 from crawlframe.frontier import Claimed, Completion, Frontier
 from crawlframe.frontier.client.partitions import PartitionedStore
-from crawlframe.frontier.client.records import Redirect
 from crawlframe.request.record import Hop, hops_of, with_hops
 from crawlframe.request.request import Admission, Request, make_rid
 from crawlframe.run.ledger import Recorded
@@ -152,7 +151,7 @@ class Chain:
         """The claim of its redirect's target."""
         claimed = self.claim()
         record = with_hops(claimed.record, HOPS[:1])
-        moved = [Redirect(claimed.rid, claimed.host, "b.example", record)]
+        moved = [claimed.given_back(("b.example", record))]
         assert self.frontier.redirect(1, moved) == 1
         hop = self.claim()
         assert (hop.host, hops_of(hop.record)) == ("b.example", HOPS[:1])

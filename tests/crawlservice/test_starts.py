@@ -9,8 +9,9 @@ import pytest
 from redis import Redis
 
 from crawlframe.errors import FrontierError
-from crawlframe.frontier import Counts, Frontier
+from crawlframe.frontier import Counts, Frontier, GivenBack
 from crawlframe.frontier.client.partitions import PartitionedStore
+from crawlframe.frontier.frontier import BLAMED
 from crawlframe.request.request import (
     ROOT_URL,
     Admission,
@@ -70,6 +71,12 @@ def opened(frontier: Frontier, **settings: Any) -> Task:
     (root,) = frontier.claim(1, 1, 10).requests
     assert root.rid == root_admission(task.pk).rid
     return task
+
+
+def held(task: Task, penalty: int = 0) -> GivenBack:
+    """Its root request, to be given back."""
+    root = root_admission(task.pk)
+    return GivenBack(root.rid, root.host, 1, penalty)
 
 
 def part(task: Task, number: int, **changes: Any) -> StartPart:
@@ -148,13 +155,12 @@ def test_a_part_is_admitted_once_while_the_start_runs(frontier: Frontier, crawl:
 
 
 def test_a_start_that_leads_to_something_is_forgiven(frontier: Frontier, crawl: Task) -> None:
-    root = root_admission(crawl.pk)
-    frontier.release(1, [(root.rid, root.host, 1)])
+    frontier.release(1, [held(crawl, BLAMED)])
     (killer,) = frontier.claim(1, 2, 10).requests
     assert killer.kills == 1
     push(frontier, part(crawl, 0))
-    frontier.release(1, [(root.rid, root.host, 0)])
-    (again,) = [one for one in frontier.claim(1, 3, 500).requests if one.rid == root.rid]
+    frontier.release(1, [killer.given_back()])
+    (again,) = [one for one in frontier.claim(1, 3, 500).requests if one.rid == killer.rid]
     assert (again.kills, again.deliveries) == (0, 0)
 
 
@@ -192,8 +198,7 @@ def test_a_new_era_knows_the_parts(frontier: Frontier, crawl: Task) -> None:
 
 def test_a_cancelled_task_has_rows_for_all_parts(frontier: Frontier, crawl: Task) -> None:
     add(crawl, frontier, 0, 1)
-    root = root_admission(crawl.pk)
-    frontier.release(1, [(root.rid, root.host, 0)])
+    frontier.release(1, [held(crawl)])
     Task.objects.filter(pk=crawl.pk).update(state="cancelling")
     frontier.cancel(crawl.pk)
     assert counts(frontier, crawl).nr == 0

@@ -200,7 +200,7 @@ def test_a_paused_task_is_not_claimed(published: Frontier) -> None:
 def test_resume_brings_parked_requests_back(published: Frontier) -> None:
     task = submit("shop", {"city": "Ulm"}).pk
     (claimed,) = published.claim(1, 1, 10).requests
-    published.park(1, [(claimed.rid, claimed.host, "no such spider")])
+    published.park(1, [claimed.given_back("no such spider")])
     resume(task)
     assert published.parked(task) == {}
     counts = published.counts(task)

@@ -234,8 +234,8 @@ def test_junk_in_any_hash(
         crawl.work(published, 5)
     held = crawl.claim(published, 6)
     published.share_cookies(1, {"a|b|c": "[]"})
-    published.retry(1, [(r.rid, r.host, 0) for r in held[:2]])
-    published.park(1, [(r.rid, r.host, "why") for r in held[2:4]], "some code")
+    published.retry(1, [r.given_back() for r in held[:2]])
+    published.park(1, [r.given_back("why") for r in held[2:4]], "some code")
     published.leases.renew(1, 0.001)
     done = [ruin(redis_client, chance) for _ in range(6)]
     pages()

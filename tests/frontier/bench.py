@@ -11,7 +11,7 @@ from redis import Redis
 
 from crawlframe.frontier import Claim, Claimed, Completion, Counts, FreedSlot, Frontier, TaskLimits
 from crawlframe.frontier.client.partitions import PartitionedStore
-from crawlframe.frontier.client.records import SENT, Redirect, Signal
+from crawlframe.frontier.client.records import SENT, Signal
 from crawlframe.frontier.cluster.leases import Leases
 from crawlframe.request.request import Admission, make_rid, rank_of
 
@@ -209,18 +209,16 @@ class Bench:
         return self.frontier.complete([self.completion(request) for request in requests])
 
     def retry(self, request: Claimed, delay: int = 0, generation: int = NODE) -> int:
-        return self.frontier.retry(generation, [(request.rid, request.host, delay)])
+        return self.frontier.retry(generation, [request.given_back(delay)])
 
     def release(self, *requests: Claimed, deliveries: int = 0, generation: int = NODE) -> int:
-        given = [(request.rid, request.host, deliveries) for request in requests]
+        given = [request.given_back(deliveries) for request in requests]
         return self.frontier.release(generation, given)
 
     def redirect(self, request: Claimed, host: str, generation: int = NODE) -> int:
         """Moves it on to another host, or to the same; its record grows as it does by that."""
         record = request.record + b" " + host.encode()
-        return self.frontier.redirect(
-            generation, [Redirect(request.rid, request.host, host, record)]
-        )
+        return self.frontier.redirect(generation, [request.given_back((host, record))])
 
     def park(
         self,
@@ -229,7 +227,7 @@ class Bench:
         version: str = "",
         generation: int = NODE,
     ) -> int:
-        given = [(request.rid, request.host, reason) for request in requests]
+        given = [request.given_back(reason) for request in requests]
         return self.frontier.park(generation, given, version)
 
     def give_up(self, request: Claimed, verb: str) -> None:

@@ -41,7 +41,7 @@ def settle(bench: Bench, address: str = ONE, n: int = 500) -> list[Claimed]:
     """Claims, as workers do: requests of hosts without an address are given back with one."""
     claimed: list[Claimed] = []
     while some := bench.claim(n):
-        lost = [(one.rid, one.host, 0, at(address)) for one in some if one.homeless]
+        lost = [one.given_back(0, at(address)) for one in some if one.homeless]
         if lost:
             assert bench.frontier.release(NODE, lost) == len(lost)
         claimed += [one for one in some if not one.homeless]
@@ -79,7 +79,7 @@ def test_the_first_request_of_a_host_finds_out_its_address(bench: Bench) -> None
     begin(bench, hosts=2, each=3, concurrency=5)
     first = bench.claim()
     assert [one.homeless for one in first] == [True, True]  # one of each host
-    bench.frontier.release(NODE, [(one.rid, one.host, 0, at(ONE)) for one in first])
+    bench.frontier.release(NODE, [one.given_back(0, at(ONE)) for one in first])
     rest = bench.claim()
     assert [one.homeless for one in rest] == [False] * 5
     assert {one.rid for one in first} <= {one.rid for one in rest}
@@ -123,14 +123,14 @@ def test_requests_in_flight_at_an_address(bench: Bench) -> None:
 def test_other_addresses_are_not_held_up(bench: Bench) -> None:
     begin(bench, hosts=2, each=10, concurrency=2)
     bench.frontier.release(
-        NODE, [(c.rid, c.host, 0, at({"h0": ONE, "h1": TWO}[c.host])) for c in bench.claim()]
+        NODE, [c.given_back(0, at({"h0": ONE, "h1": TWO}[c.host])) for c in bench.claim()]
     )
     assert sorted(one.host for one in settle(bench)) == ["h0", "h0", "h1", "h1"]
 
 
 def test_the_delay_of_an_address(bench: Bench) -> None:
     begin(bench, hosts=4, each=2, delay=30)
-    lost = [(one.rid, one.host, 0, at(ONE)) for one in bench.claim()]
+    lost = [one.given_back(0, at(ONE)) for one in bench.claim()]
     bench.frontier.release(NODE, lost)
     times: list[float] = []
     while len(times) < 8:
@@ -148,7 +148,7 @@ def test_requests_of_an_address_are_claimed_ahead_and_say_when_they_may_be_sent(
 ) -> None:
     bench, began = early_bench, time.monotonic()
     begin(bench, hosts=3, each=2, delay=EVER)
-    lost = [(one.rid, one.host, 0, at(ONE)) for one in bench.claim()]
+    lost = [one.given_back(0, at(ONE)) for one in bench.claim()]
     bench.frontier.release(NODE, lost)
     hosts = []
     for turn in range(6):
@@ -170,7 +170,7 @@ def test_the_later_one_of_the_delays_of_host_and_address_counts(early_bench: Ben
     dues: dict[str, list[float]] = {"h0": [], "h1": []}
     for _ in range(4):
         while (some := bench.claim_unsent()) and some[0].homeless:
-            bench.frontier.release(NODE, [(one.rid, one.host, 0, at(ONE)) for one in some])
+            bench.frontier.release(NODE, [one.given_back(0, at(ONE)) for one in some])
         (one,) = some
         assert one.due is not None
         bench.report_sent(one)
@@ -182,7 +182,7 @@ def test_the_later_one_of_the_delays_of_host_and_address_counts(early_bench: Ben
 
 def test_nothing_is_claimed_of_an_address_until_a_request_was_sent(bench: Bench) -> None:
     begin(bench, hosts=4, each=2, delay=EVER)
-    lost = [(one.rid, one.host, 0, at(ONE)) for one in bench.claim()]
+    lost = [one.given_back(0, at(ONE)) for one in bench.claim()]
     bench.frontier.release(NODE, lost)
     (one,) = bench.claim_unsent()
     pass_delay(bench)
@@ -201,7 +201,7 @@ def test_nothing_is_claimed_of_an_address_until_a_request_was_sent(bench: Bench)
 
 def test_the_end_of_another_request_says_nothing_of_the_one_that_is_unsent(bench: Bench) -> None:
     begin(bench, hosts=3, each=2, concurrency=5, delay=EVER)
-    lost = [(one.rid, one.host, 0, at(ONE)) for one in bench.claim()]
+    lost = [one.given_back(0, at(ONE)) for one in bench.claim()]
     bench.frontier.release(NODE, lost)
     (one,) = bench.claim()
     pass_delay(bench)
@@ -277,7 +277,7 @@ def test_a_host_that_waits_is_found_after_it_moved(bench: Bench) -> None:
 def test_hosts_that_wait_are_found_after_one_moved_with_an_unsent_request(bench: Bench) -> None:
     begin(bench, hosts=2, each=3, concurrency=3, delay=30)
     first = bench.claim_unsent()
-    bench.frontier.release(NODE, [(one.rid, one.host, 0, at(ONE)) for one in first])
+    bench.frontier.release(NODE, [one.given_back(0, at(ONE)) for one in first])
     flying: dict[str, Claimed] = {}
     while True:
         time.sleep(0.04)
@@ -420,16 +420,16 @@ def test_any_order_of_events_keeps_the_numbers(make_bench: Any, seed: int) -> No
         if event < 0.5 or not flying:
             for one in bench.claim(chance.randrange(1, 20)):
                 if one.homeless:
-                    bench.frontier.release(NODE, [(one.rid, one.host, 0, at(address))])
+                    bench.frontier.release(NODE, [one.given_back(0, at(address))])
                 else:
                     flying[one.rid] = one
         else:
             one = flying.pop(chance.choice([*flying]))
             signal = at(address if chance.random() < 0.2 else "")
             if event < 0.6:
-                bench.frontier.release(NODE, [(one.rid, one.host, 0, signal)])
+                bench.frontier.release(NODE, [one.given_back(0, signal)])
             elif event < 0.65:
-                bench.frontier.retry(NODE, [(one.rid, one.host, 1, signal)])
+                bench.frontier.retry(NODE, [one.given_back(1, signal)])
             elif event < 0.75:
                 bench.sequences[NODE] += 1
                 fetched = [FreedSlot(one.rid, one.host, one.claim, signal)]
@@ -487,7 +487,7 @@ def test_an_impossible_number_of_slots_counts_as_none(bench: Bench, value: objec
 @pytest.mark.parametrize("end", ["retry", "park", "fetched"])
 def test_an_address_does_not_wait_for_what_will_not_be_sent(bench: Bench, end: str) -> None:
     begin(bench, hosts=2, each=1, delay=20)
-    lost = [(one.rid, one.host, 0, at(ONE)) for one in bench.claim_unsent()]
+    lost = [one.given_back(0, at(ONE)) for one in bench.claim_unsent()]
     bench.frontier.release(NODE, lost)
     (one,) = bench.claim_unsent()
     assert bench.claim_unsent() == []

@@ -39,7 +39,7 @@ def crawl(frontier: Frontier) -> int:
         claim = frontier.claim(1, sequence, 20)
         some = claim.requests
         if sequence == 2:
-            frontier.release(1, [(request.rid, request.host, 0) for request in some])
+            frontier.release(1, [request.given_back() for request in some])
             continue
         links = [admission(1, f"http://h{n}.example/{n}") for n in range(40)]
         frontier.known([(1, links)])

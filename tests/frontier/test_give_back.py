@@ -23,7 +23,7 @@ def test_only_the_holder_may_give_back(bench: Bench, verb: str) -> None:
     assert give(bench, verb, other[0], 1) == 0
     assert give(bench, verb, mine[0], 2) == 0
     assert give(bench, verb, mine[0], 12) == 0
-    assert give(bench, verb, bench.request("stranger"), 1) == 0
+    assert give(bench, verb, mine[0]._replace(rid=bench.request("stranger").rid), 1) == 0
     assert bench.dump() == before
     assert give(bench, verb, mine[0], 1) == 1
 
@@ -53,6 +53,23 @@ def test_only_once(bench: Bench, verb: str) -> None:
     assert bench.dump() == before
 
 
+@pytest.mark.parametrize("fetched", [False, True])
+@pytest.mark.parametrize("verb", ["retry", "release", "park"])
+def test_not_what_a_later_claim_holds(bench: Bench, verb: str, fetched: bool) -> None:
+    """A call whose answer was lost is sent again when its node has claimed the request anew."""
+    bench.open(bench.request("one"))
+    [one] = bench.claim()
+    assert give(bench, verb, one, 1) == 1
+    bench.frontier.unpark(1)
+    [later] = bench.claim_all()
+    if fetched:
+        bench.claim(0, fetched=[later])
+    before = bench.dump()
+    assert give(bench, verb, one, 1) == 0
+    assert bench.dump() == before
+    assert give(bench, verb, later, 1) == 1
+
+
 @pytest.mark.parametrize("verb", ["retry", "release", "park"])
 def test_more_than_fit_one_call(make_bench: Callable[..., Bench], verb: str) -> None:
     bench = make_bench(store=PartitionedStore)
@@ -60,7 +77,7 @@ def test_more_than_fit_one_call(make_bench: Callable[..., Bench], verb: str) -> 
     bench.frontier.admit(1, bench.requests(1100))
     held = bench.claim_all()
     value = "reason" if verb == "park" else 0
-    given = [(request.rid, request.host, value) for request in held]
+    given = [request.given_back(value) for request in held]
     assert getattr(bench.frontier, verb)(1, given) == 1100
     assert bench.places()[1] == 0
 
@@ -177,7 +194,7 @@ def test_a_great_many_come_back_from_parking(make_bench: Callable[..., Bench]) -
     bench.open()
     bench.frontier.admit(1, bench.requests(n))
     while held := bench.claim():
-        bench.frontier.park(1, [(request.rid, request.host, "no") for request in held])
+        bench.frontier.park(1, [request.given_back("no") for request in held])
     assert bench.counts().parked == n
     assert bench.frontier.unpark(1) == n
     assert bench.places() == (n, 0, 0, 0)
@@ -197,7 +214,7 @@ def test_unpark_does_not_chase_a_node_that_parks_again(make_bench: Callable[...,
                     .requests
                 )
                 Frontier(PartitionedStore(self.redis)).park(
-                    2, [(r.rid, r.host, "still") for r in held]
+                    2, [r.given_back("still") for r in held]
                 )
             return answer
 

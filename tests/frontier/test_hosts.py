@@ -67,7 +67,7 @@ def test_requests_of_a_cancelled_task_do_not_wait_for_a_paused_host(bench: Bench
     (held,) = [one for one in bench.claim() if one.task == 1]
     bench.frontier.hosts.order("a.example", HostOrder(paused=True))
     bench.begin_cancel(1)
-    bench.frontier.release(1, [(held.rid, held.host, 0)])
+    bench.frontier.release(1, [held.given_back()])
     assert [one.rid for one in bench.claim_all(generation=2)] == [held.rid]
 
 

@@ -67,7 +67,7 @@ def test_the_caller_that_completes_all_others_learns_it(make_bench: Callable[...
 def test_a_delayed_retry_is_not_taken_for_it(bench: Bench) -> None:
     bench.open(bench.request("a"))
     (a,) = bench.claim_all()
-    bench.frontier.retry(1, [(a.rid, a.host, 60_000)])
+    bench.frontier.retry(1, [a.given_back(60_000)])
     assert bench.counts().may_be_last
     assert not bench.frontier.holds_last(1)
     assert not bench.frontier.begin_last(1)
@@ -93,7 +93,7 @@ def test_a_cancel_spares_it(bench: Bench) -> None:
     bench.frontier.cancel(1)  # a steward continues with a last request that it has seen before
     (end,) = bench.claim_all()
     assert bench.names([end]) == ["last"]
-    bench.frontier.release(1, [(end.rid, end.host, 0)])
+    bench.frontier.release(1, [end.given_back()])
     bench.frontier.cancel(1)
     assert claimed(bench) == ["last"]
 
@@ -140,15 +140,15 @@ def test_a_task_of_parked_requests_is_stuck_with_it(bench: Bench) -> None:
     bench.open(bench.request("a"), last(bench))
     (a,) = bench.claim_all()
     assert bench.frontier.standstill()[0] is None
-    bench.frontier.park(1, [(a.rid, a.host, "gone")])
+    bench.frontier.park(1, [a.given_back("gone")])
     assert set(bench.frontier.standstill()[0] or {}) == {1}
 
 
 def test_a_retry_that_waits_beside_parked_requests_is_not_stuck(bench: Bench) -> None:
     bench.open(bench.request("a"), bench.request("b"))
     a, b = bench.claim_all()
-    bench.frontier.park(1, [(a.rid, a.host, "gone")])
-    bench.frontier.retry(1, [(b.rid, b.host, 60_000)])
+    bench.frontier.park(1, [a.given_back("gone")])
+    bench.frontier.retry(1, [b.given_back(60_000)])
     assert bench.frontier.standstill()[0] is None
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -27,7 +27,7 @@ from redis import Redis
 from crawlframe.errors import Fenced, FrontierError
 from crawlframe.frontier import Completion, FreedSlot, Frontier, TaskLimits
 from crawlframe.frontier.client.partitions import PartitionedStore
-from crawlframe.frontier.client.records import Redirect
+from crawlframe.frontier.client.records import GivenBack
 from crawlframe.frontier.tasks import mark_of
 from crawlframe.request.request import HOLD_MS, Admission, end_admission, end_rid, make_rid, rank_of
 from tests.frontier.bench import dump
@@ -117,6 +117,8 @@ class Machine(RuleBasedStateMachine):
         everything = (self.admission(task, name) for task in TASKS for name in range(NAMES))
         self.first_hosts = {one.rid: one.host for one in everything}
         self.again: Any = None  # sends the last call again
+        # Send calls that gave requests back again, at any later time.
+        self.earlier: deque[Callable[[], int]] = deque(maxlen=10)
 
     # -- words ------------------------------------------------------------------------------------
 
@@ -482,14 +484,15 @@ class Machine(RuleBasedStateMachine):
     def redirect(
         self, data: st.DataObject, choice: int, page: str, late: bool, chosen: Any = some
     ) -> None:
-        """Moves requests to another host of their partition; ``late``: with outdated records."""
+        """Moves requests to another host of their partition; ``late``: held by earlier claims."""
         generation = self.generation(choice)
         requests, moved = [], []
         for number, name in dict.fromkeys(data.draw(chosen)):
             one = self.admission(number, name)
             if name != LAST and self.frontier.may_move(one.host, page):
-                record = one.record + b"+" * (len(self.hops[one.rid]) + (not late))
-                requests.append(Redirect(one.rid, one.host, page, record))
+                record = one.record + b"+" * (len(self.hops[one.rid]) + 1)
+                given = self.given_back(number, one, (page, record))
+                requests.append(given._replace(claim=given.claim - late))
                 held = number in self.tasks and self.tasks[number].places.get(one.rid) == generation
                 if held and not late:
                     moved.append((self.tasks[number], one.rid))
@@ -497,11 +500,32 @@ class Machine(RuleBasedStateMachine):
         for task, rid in moved:
             task.places[rid] = "ready"
             self.hops[rid].append(page)
+        rids = {rid for _, rid in moved}
+        self.gave(lambda some: self.frontier.redirect(generation, some), requests, rids)
+
+    def given_back(self, task: int, one: Admission, value: Any) -> GivenBack:
+        claims = self.tasks[task].claims if task in self.tasks else {}
+        return GivenBack(one.rid, one.host, claims.get(one.rid, 0), value)
+
+    def gave(
+        self, give: Callable[[list[GivenBack]], int], requests: list[GivenBack], rids: set[bytes]
+    ) -> None:
+        """Those with ``rids`` were held, and are left alone from now on."""
 
         def again() -> None:
-            assert self.frontier.redirect(generation, requests) == 0
+            assert give(requests) == 0
 
         self.again = again
+        held = [one for one in requests if one.rid in rids]
+        if held:
+            self.earlier.append(lambda: give(held))
+
+    @precondition(lambda self: self.earlier)
+    @rule(choice=st.integers(0, 9))
+    def come_late(self, choice: int) -> None:
+        """A call that gave requests back comes once more, whoever holds them now."""
+        assert self.earlier[choice % len(self.earlier)]() == 0
+        self.again = None
 
     @rule(data=st.data(), choice=st.integers(0, 9), page=st.sampled_from(PAGES))
     def hop(self, data: st.DataObject, choice: int, page: str) -> None:
@@ -568,19 +592,16 @@ class Machine(RuleBasedStateMachine):
     ) -> None:
         generation = self.generation(choice)
         requests = []
-        held = 0
+        held = set()
         for number, name in dict.fromkeys(data.draw(chosen)):
             one = self.admission(number, name)
-            requests.append((one.rid, one.host, value))
+            requests.append(self.given_back(number, one, value))
             if number in self.tasks and self.tasks[number].places.get(one.rid) == generation:
                 model(self.tasks[number], one.rid)
-                held += 1
-        assert getattr(self.frontier, verb)(generation, requests, *more) == held
-
-        def again() -> None:
-            assert getattr(self.frontier, verb)(generation, requests, *more) == 0
-
-        self.again = again
+                held.add(one.rid)
+        give = getattr(self.frontier, verb)
+        assert give(generation, requests, *more) == len(held)
+        self.gave(lambda some: give(generation, some, *more), requests, held)
 
     @rule(choice=st.integers(0, 9))
     def replay(self, choice: int) -> None:

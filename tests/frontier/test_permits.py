@@ -274,7 +274,7 @@ def place(bench: Bench, *hosts: str, each: int = 3, concurrency: int = 0, delay:
     bench.frontier.open_task(
         1, limits, [one for host in hosts for one in bench.requests(each, host)]
     )
-    lost = [(one.rid, one.host, 0, Signal(NOTHING, 0, ADDRESS)) for one in bench.claim()]
+    lost = [one.given_back(0, Signal(NOTHING, 0, ADDRESS)) for one in bench.claim()]
     bench.frontier.release(NODE, lost)
 
 

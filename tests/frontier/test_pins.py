@@ -176,7 +176,7 @@ def test_a_generation_that_lacks_the_code_leaves_it(pins: PinBench) -> None:
     (held,) = pins.ask(ONE).requests
     pins.frontier.pins.leave([PINNED], ONE)
     assert pins.frontier.pins.take(PINNED, OTHER) is False  # it holds something
-    pins.frontier.park(ONE, [(held.rid, held.host, "no such spider")], "old")
+    pins.frontier.park(ONE, [held.given_back("no such spider")], "old")
     pins.frontier.pins.leave([PINNED], ONE)
     assert pins.frontier.retake("new", 10) == 1
     pins.ask(OTHER)
@@ -194,7 +194,7 @@ def leaving(pins: PinBench) -> list[Any]:
 
 
 def park(pins: PinBench, *requests: Any) -> None:
-    pins.frontier.park(ONE, [(one.rid, one.host, "no such spider") for one in requests], "old")
+    pins.frontier.park(ONE, [one.given_back("no such spider") for one in requests], "old")
     pins.frontier.pins.leave([PINNED], ONE)
 
 

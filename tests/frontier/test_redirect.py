@@ -10,7 +10,6 @@ from redis import Redis
 from crawlframe.errors import Fenced
 from crawlframe.frontier import Claimed, Frontier
 from crawlframe.frontier.client.partitions import PartitionedStore
-from crawlframe.frontier.client.records import Redirect
 from crawlframe.request.record import Hop, hops_of, with_hops
 from crawlframe.request.request import Request
 from tests.frontier.bench import Bench
@@ -59,7 +58,7 @@ def test_it_keeps_its_rank_and_is_the_first_of_its_lane(bench: Bench) -> None:
 def test_several_keep_their_order(bench: Bench) -> None:
     bench.open(*bench.requests(3))
     held = bench.claim()
-    moved = [Redirect(one.rid, one.host, B, one.record + b"+") for one in held]
+    moved = [one.given_back((B, one.record + b"+")) for one in held]
     assert bench.frontier.redirect(1, moved) == 3
     assert bench.names(bench.claim()) == bench.names(held)
 
@@ -146,32 +145,18 @@ def test_a_late_repetition_does_not_move_it_again(bench: Bench) -> None:
     assert bench.complete(three) == {1}
 
 
-def test_a_record_that_becomes_shorter_needs_the_one_it_replaces(bench: Bench) -> None:
+def test_a_record_may_become_shorter(bench: Bench) -> None:
     """As when a request comes back from an errand."""
     bench.open(bench.request("one"))
     one = claim_one(bench)
     bench.redirect(one, B)
-    there = claim_one(bench)
-    home = Redirect(one.rid, B, one.host, one.record)
-    assert bench.frontier.redirect(1, [home]) == 0
-    home = home._replace(left=there.record)
+    home = claim_one(bench).given_back((one.host, one.record))
     assert bench.frontier.redirect(1, [home]) == 1
     again = claim_one(bench)
     assert (again.host, again.record) == (one.host, one.record)
     before = bench.dump()
     assert bench.frontier.redirect(1, [home]) == 0
     assert bench.dump() == before
-
-
-def test_what_is_not_pending_does_not_come_back(bench: Bench) -> None:
-    """After damage: an owner without a request."""
-    bench.open(bench.request("one"))
-    one = claim_one(bench)
-    bench.redis.hdel(bench.key("REQ"), one.rid)
-    before = bench.dump()
-    assert bench.redirect(one, B) == 0
-    assert bench.dump() == before
-    bench.redis.hset(bench.key("REQ"), one.rid, one.record)
 
 
 def test_one_of_a_task_that_is_gone_is_let_go(redis_client: Redis) -> None:
@@ -181,7 +166,7 @@ def test_one_of_a_task_that_is_gone_is_let_go(redis_client: Redis) -> None:
     bench.open(bench.request("kept", task=2), task=2)
     held = {bench.name_of[one.rid]: one for one in bench.claim()}
     bench.redis.delete(bench.key("TASK", 1))
-    moved = [Redirect(one.rid, one.host, B, one.record + b"+") for one in held.values()]
+    moved = [one.given_back((B, one.record + b"+")) for one in held.values()]
     assert bench.frontier.redirect(1, moved) == 2
     assert bench.redis.hkeys(bench.key("OWN")) == []
     assert not bench.redis.exists(bench.key("INPROGRESS", 1))
@@ -231,7 +216,7 @@ def test_more_than_fit_one_call(make_bench: Callable[..., Bench]) -> None:
     bench = make_bench(store=PartitionedStore)
     bench.open()
     bench.frontier.admit(1, bench.requests(1100))
-    moved = [Redirect(one.rid, one.host, B, one.record + b"+") for one in bench.claim_all()]
+    moved = [one.given_back((B, one.record + b"+")) for one in bench.claim_all()]
     assert bench.frontier.redirect(1, moved) == 1100
     assert bench.places() == (1100, 0, 0, 0)
 
@@ -281,7 +266,7 @@ def test_a_record_in_the_lane_of_another_host(bench: Bench, request_: Request, t
         [Hop(301, f"https://{target}/x"), Hop(302, "http://c.example/")],
     ):
         record = with_hops(one.record, hops)
-        assert bench.frontier.redirect(1, [Redirect(one.rid, one.host, target, record)]) == 1
+        assert bench.frontier.redirect(1, [one.given_back((target, record))]) == 1
         one = claim_one(bench)
         assert (one.host, one.record) == (target, record)
         assert hops_of(one.record) == hops

@@ -12,8 +12,9 @@ from crawlframe.frontier import Claimed
 from crawlframe.frontier.client.partitions import PartitionedStore
 from crawlframe.frontier.tasks import mark_of
 from crawlframe.node.worker.commit.committer import Committer
+from crawlframe.node.worker.run_request import outcome_of
 from crawlframe.run.link_filters import Sieve
-from crawlframe.run.outcome import Outcome, Verdict
+from crawlframe.run.outcome import Verdict
 from crawlframe.run.participant import Participants
 from crawlservice.ledger.store import DjangoLedger
 from tests.conftest import NewDatabase, django_on
@@ -370,7 +371,7 @@ def test_the_commit_thread_says_which_code_could_not_run_it(
     )
     held = bench.claim()
     for request, version in zip(held, ("a", "b", "a", ""), strict=True):
-        outcome = Outcome(request.rid, 1, request.host, b"", 0, 0, version=version)
+        outcome = outcome_of(request, version)
         committer.put(outcome.end(Verdict.PARK, f"not in {version}"))
     with django_on(new_database("sqlite")):
         committer.start()

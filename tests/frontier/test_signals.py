@@ -63,7 +63,7 @@ def trial(bench: Bench, kind: int, ms: int = 5) -> None:
     recover(bench)
     (one,) = bench.claim()
     tell(bench, kind, ms, one)
-    bench.frontier.release(1, [(one.rid, one.host, 0)])
+    bench.frontier.release(1, [one.given_back()])
 
 
 def test_a_refusal_seen_by_one_node_stops_the_host_for_all(redis_client: Redis) -> None:
@@ -201,9 +201,9 @@ def test_a_host_that_cannot_be_reached_rests_after_a_few(bench: Bench) -> None:
 
 
 GIVERS: dict[str, Callable[[Bench, Claimed, Signal], Any]] = {
-    "retry": lambda b, one, s: b.frontier.retry(1, [(one.rid, one.host, 5, s)]),
-    "defer": lambda b, one, s: b.frontier.defer(1, [(one.rid, one.host, 5, s)]),
-    "release": lambda b, one, s: b.frontier.release(1, [(one.rid, one.host, REFUSAL, s)]),
+    "retry": lambda b, one, s: b.frontier.retry(1, [one.given_back(5, s)]),
+    "defer": lambda b, one, s: b.frontier.defer(1, [one.given_back(5, s)]),
+    "release": lambda b, one, s: b.frontier.release(1, [one.given_back(REFUSAL, s)]),
     "complete": lambda b, one, s: b.frontier.complete(
         [Completion(one.rid, one.task, one.host, False, signal=s)]
     ),
@@ -232,10 +232,10 @@ def test_a_refused_request_goes_first_and_its_refusals_are_counted(bench: Bench)
     bench.open(*bench.requests(4))
     (one,) = bench.claim(1)
     for n in range(1, 4):
-        bench.frontier.release(1, [(one.rid, one.host, REFUSAL, Signal(ANSWERED, 5))])
+        bench.frontier.release(1, [one.given_back(REFUSAL, Signal(ANSWERED, 5))])
         (one,) = bench.claim(1)
         assert (bench.names([one]), one.refusals, one.attempts) == (["a.example/0"], n, 0)
-    bench.frontier.release(1, [(one.rid, one.host, REFUSAL, Signal(ANSWERED, 5))])
+    bench.frontier.release(1, [one.given_back(REFUSAL, Signal(ANSWERED, 5))])
     assert bench.names(bench.claim_all())[-1] == "a.example/0"  # others may be answered
     bench.complete(one)
     assert not bench.redis.exists(bench.key("REFUSALS"))
@@ -248,7 +248,7 @@ def pages(bench: Bench, *kinds: int) -> None:
     for kind in kinds:
         (one,) = bench.claim(1)
         tell(bench, kind, 5, one)
-        bench.frontier.release(1, [(one.rid, one.host, 0)])
+        bench.frontier.release(1, [one.given_back()])
 
 
 def test_a_host_that_blocks_most_pages_is_parked(bench: Bench) -> None:
@@ -432,7 +432,7 @@ def test_a_request_that_was_not_sent_spends_no_time_though_its_end_overtakes_tha
     elif verb == "claim":
         tell(bench, UNSENT, 0, one)
     else:
-        getattr(bench.frontier, verb)(1, [(one.rid, one.host, 0, unsent)])
+        getattr(bench.frontier, verb)(1, [one.given_back(0, unsent)])
     bench.report_sent(one, ago=NEVER_SENT)  # too late, so nobody reads it
     assert len(bench.claim_unsent()) == 1
     assert bench.claim_unsent() == []
@@ -572,7 +572,7 @@ def test_a_new_request_waits_for_it_too(bench: Bench) -> None:
     bench.frontier.open_task(2, SLOW, bench.requests(1, task=2))
     pass_delay(bench)
     assert bench.claim() == []
-    bench.frontier.release(1, [(unsent.rid, unsent.host, 0)])  # sent or not: unknown
+    bench.frontier.release(1, [unsent.given_back()])  # sent or not: unknown
     assert bench.claim() == []
     pass_delay(bench)
     assert len(bench.claim()) == 1
@@ -594,7 +594,7 @@ def test_one_that_is_never_sent_holds_up_nothing(bench: Bench) -> None:
     bench.frontier.open_task(1, SLOW, bench.requests(3))
     (one,) = bench.claim_unsent()
     pass_delay(bench)
-    bench.frontier.release(1, [(one.rid, one.host, 0)])
+    bench.frontier.release(1, [one.given_back()])
     pass_delay(bench)
     (same,) = bench.claim_unsent()
     bench.leases.replay(1)

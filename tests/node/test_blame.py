@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from crawlframe.conf import Settings
-from crawlframe.frontier import Claimed
+from crawlframe.frontier import Claimed, GivenBack
 from crawlframe.node.child_process import Child
 from crawlframe.node.master import blame
 from crawlframe.node.master import worker_pool as pool_module
@@ -38,7 +38,7 @@ def worker(marks: RunningMarks) -> Iterator[Child]:
     with closing(ours), closing(theirs):
         child = Child("worker", 1, ours, marks, marks.take())
         for rid in (A, B, C):
-            child.hold(Claimed(rid, 1, "a.example", 0, 0, b""))
+            child.hold(Claimed(rid, 1, "a.example", 0, 0, b"", 7))
         yield child
 
 
@@ -51,8 +51,10 @@ def test_those_whose_callbacks_were_running(
     marks.write(0, THREADS, C)
     assert blamed(worker, code, lack_of_memory=False) == {A, C}
     assert worker.requests_to_release({A, C}) == [
-        (A, "a.example", 1), (B, "a.example", 0), (C, "a.example", 1),
-    ]  # fmt: skip
+        GivenBack(A, "a.example", 7, 1),
+        GivenBack(B, "a.example", 7),
+        GivenBack(C, "a.example", 7, 1),
+    ]
 
 
 def test_all_when_no_callback_ran(worker: Child) -> None:

@@ -127,7 +127,7 @@ def test_a_call_whose_answer_was_lost_is_repeated_before_a_claim(
     answers = iter([ConnectionError("lost"), None])
 
     def release() -> None:
-        bench.frontier.release(GENERATION, [(held.rid, held.host, 0)])
+        bench.frontier.release(GENERATION, [held.given_back()])
         if error := next(answers):
             raise error
 
@@ -135,7 +135,7 @@ def test_a_call_whose_answer_was_lost_is_repeated_before_a_claim(
     assert deferred_calls.pending
     assert [one.rid for one in claim(claims, bench, child, 1)] == [held.rid]
     deferred_calls.flush()
-    assert bench.frontier.leases.strays(GENERATION, ()).keys() == {held.rid}
+    assert bench.frontier.leases.hosts(GENERATION).keys() == {held.rid}
 
 
 def test_fetches_that_are_over_go_with_the_next_claim(

@@ -29,6 +29,7 @@ from crawlframe.frontier.reservations import Target
 from crawlframe.node.worker.commit.committer import Committer
 from crawlframe.node.worker.commit.participants import participants
 from crawlframe.node.worker.fetch.replay import CacheReplay
+from crawlframe.node.worker.run_request import outcome_of
 from crawlframe.proxies.proxy import ChosenProxy
 from crawlframe.render.knowledge import UNKNOWN, Knowledge, Lesson, URLTemplate
 from crawlframe.render.yielded import Attempt
@@ -92,7 +93,8 @@ class Desk:
 
     def outcome(self, name: str, *links: str, items: int = 0, **fields: Any) -> Outcome:
         one = self.held[name]
-        made = Outcome(one.rid, 1, one.host, one.record, one.attempts, one.deliveries, url=name)
+        made = outcome_of(one, "")
+        made.url = name
         made.results.follow_ups = [self.bench.request(link, "b.example") for link in links]
         made.results.fingerprints = [link.encode() for link in links]
         made.results.items = [b'{"n":%d}' % n for n in range(items)]

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from crawlframe.conf import Settings
-from crawlframe.frontier import Claim, Claimed
+from crawlframe.frontier import Claim, Claimed, GivenBack
 from crawlframe.frontier.client.records import TaskView
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.isolation import IDLE_FOR, LINE, RECLAIM_MS, STALE_SECONDS, Isolation
@@ -19,7 +19,7 @@ from tests.node.parts import NO_SERVICES
 
 NOW = 1000.0  # seconds
 
-Given = list[tuple[bytes, str, int]]
+Given = list[GivenBack]
 
 
 @pytest.fixture
@@ -121,12 +121,12 @@ def test_those_without_room_wait_in_the_frontier(queue: Isolation, deferred: Giv
     queue.take(claim(*map(request, range(LINE + 3))), NOW)
     assert queue.held == {request(number).rid for number in range(LINE)}
     late = [request(number) for number in range(LINE, LINE + 3)]
-    assert deferred == [(one.rid, one.host, RECLAIM_MS) for one in late]
+    assert deferred == [one.given_back(RECLAIM_MS) for one in late]
 
 
 def test_when_the_node_stops_they_go_back_unblamed(queue: Isolation) -> None:
     queue.take(claim(request(1)), NOW)
-    assert queue.empty() == [(request(1).rid, "a.example", 0)]
+    assert queue.empty() == [request(1).given_back()]
     assert queue.held == set()
 
 
@@ -142,6 +142,6 @@ def test_what_has_waited_for_long_is_claimed_anew(
     assert deferred == []
     isolated.settle(request(9).rid)
     queue.tick(later + 1.0)
-    assert deferred == [(request(1).rid, "a.example", RECLAIM_MS)]
+    assert deferred == [request(1).given_back(RECLAIM_MS)]
     assert (queue.held, {*isolated.held}) == (set(), {request(2).rid})
     assert far.receive() == [Run([request(2)], {7: TaskView("running", 0)})]

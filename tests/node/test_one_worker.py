@@ -28,7 +28,7 @@ class Node:
         self.pool = WorkerPool(Settings(workers=2), NO_SERVICES, selectors.DefaultSelector())
         self.returned: list[bytes] = []
         self.one_worker = OneWorker(
-            self.pool, lambda requests: self.returned.extend(rid for rid, _, _ in requests)
+            self.pool, lambda requests: self.returned.extend(one.rid for one in requests)
         )
 
     def take(self, *requests: Claimed) -> list[Claimed]:

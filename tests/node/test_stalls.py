@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from crawlframe.conf import Settings
-from crawlframe.frontier import Claimed
+from crawlframe.frontier import Claimed, GivenBack
 from crawlframe.node.child_process import Child
 from crawlframe.node.master import stalls
 from crawlframe.node.master.stalls import (
@@ -30,7 +30,7 @@ from tests.node.parts import NO_SERVICES
 A, B, C = (bytes([n]) * 16 for n in range(1, 4))
 RECORD = Request("http://a.example/").encode()
 
-Given = list[tuple[bytes, str, int]]
+Given = list[GivenBack]
 
 
 class World:
@@ -84,7 +84,7 @@ def test_a_callback_in_the_event_loop(world: World, works: str) -> None:
     world.marks.write(0, THREADS, B)
     assert world.pass_by(STALL - 0.2, works=works) == []
     assert world.pass_by(0.3, works=works) == [A]
-    assert [rid for rid, _, _ in world.given] == [B, C]
+    assert [one.rid for one in world.given] == [B, C]
     assert world.pool.cpu_wanted == bool(works)
 
 
@@ -113,7 +113,7 @@ def test_a_thread_that_keeps_the_lock_from_a_callback_in_the_event_loop(world: W
     world.marks.write(0, LOOP, A)
     world.marks.write(0, THREADS, B)
     assert world.pass_by(STALL + 0.2, works="thread") == [A, B]
-    assert [rid for rid, _, _ in world.given] == [C]
+    assert [one.rid for one in world.given] == [C]
 
 
 @pytest.mark.parametrize("works", ["thread", ""], ids=["computes", "waits"])

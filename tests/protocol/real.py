@@ -13,9 +13,8 @@ from redis import ConnectionError, Redis
 from crawlframe.base import faults
 from crawlframe.base.faults import Faults
 from crawlframe.errors import EraChanged, Fenced
-from crawlframe.frontier import Completion, Frontier
+from crawlframe.frontier import Claimed, Completion, Frontier
 from crawlframe.frontier.client.partitions import PartitionedStore
-from crawlframe.frontier.client.records import Redirect
 from crawlframe.frontier.tasks import mark_of
 from crawlframe.request.request import Admission, make_rid, pack_admissions, unpack_admissions
 from crawlframe.run.ledger import LedgerAway
@@ -68,6 +67,7 @@ class RealNode:
         self.frontier = Halved(PartitionedStore(self._redis))
         self.sequence = 0
         self.rest: list[Any] | None = None
+        self.held: Claimed
 
     def be(self, phase: str, **changes: Any) -> None:
         self.told = self.told._replace(phase=phase, **changes)
@@ -138,25 +138,24 @@ class Real:
         node.sequence += 1
         node.be("idle", asked=False)
         for request in claim.requests:
+            node.held = request
             node.be("claimed", page=self.pages[request.rid])
 
     def _retake(self, node: RealNode, after: model.Node, broken_off: str) -> None:
         node.frontier.retake(node.version, 100)
 
     def _release(self, node: RealNode, after: model.Node, broken_off: str) -> None:
-        request = self.requests[node.told.page]
-        node.frontier.release(node.life, [(request.rid, request.host, 0)])
+        node.frontier.release(node.life, [node.held.given_back()])
         node.be("idle", page="")
 
     def _redirect(self, node: RealNode, after: model.Node, broken_off: str) -> None:
         request = self.requests[node.told.page]
-        moved = Redirect(request.rid, request.host, "moved.example", request.record + MOVED)
+        moved = node.held.given_back(("moved.example", request.record + MOVED))
         node.frontier.redirect(node.life, [moved])
         node.be("idle", page="")
 
     def _park(self, node: RealNode, after: model.Node, broken_off: str) -> None:
-        request = self.requests[node.told.page]
-        node.frontier.park(node.life, [(request.rid, request.host, "no code")], node.version)
+        node.frontier.park(node.life, [node.held.given_back("no code")], node.version)
         node.be("idle", page="")
 
     def _fetch(self, node: RealNode, after: model.Node, broken_off: str) -> None:

@@ -115,7 +115,8 @@ class Cluster:
             one.start()
 
     def _judge_holder(self, store: PartitionedStore) -> None:
-        """A request that is fetched belongs to its generation, unless a fault explains it."""
+        """A request that is fetched is held by the claim that gave it to its worker, unless a fault
+        explains it."""
         process = SYSTEM.process
         assert process is not None
         worker = process.namespace["worker"]
@@ -127,10 +128,10 @@ class Cluster:
             return
         generation = worker._generation
         own = ask(("HGET", keys("OWN"), claimed.rid)) or b""
-        holder = re.split(rb"\W", own, maxsplit=1)[0].decode()
-        if holder != str(generation) and not ask(("SISMEMBER", keys("FENCED"), generation)):
-            now = f"at {self.scheduler.now:.1f} s"
-            self.thefts.append(f"{now}: what generation {generation} fetches is of {holder!r}")
+        mine = f"{generation}[.+]{claimed.claim}[|~]".encode()
+        if not re.match(mine, own) and not ask(("SISMEMBER", keys("FENCED"), generation)):
+            what = f"what {generation}.{claimed.claim} fetches is of {own!r}"
+            self.thefts.append(f"at {self.scheduler.now:.1f} s: {what}")
 
     def call(self, work: Callable[[], T], seconds: float = 60.0) -> T:
         """The result of work that a process of the web does. Raises NoAnswer, and its errors."""

@@ -38,6 +38,7 @@ class InProgram(NamedTuple):
 
 
 Change = InScript | InProgram
+HELD = "holder == generation and naming.claim_in(hold) == claim"
 NEVER = lambda *arguments, **options: None  # noqa: E731
 NO_STRAYS = InProgram(claims.Claims, "strays", lambda real: lambda self, *given: [])
 ENDS_BLINDLY = InProgram(ending, "_may_end", lambda real: lambda task, missing, counts: True)
@@ -54,13 +55,13 @@ DEFECTS: dict[str, Change | tuple[Change, ...]] = {
         "complete", "if failed == 2", "if failed == 1 then count(task, 'nf', 1) end if failed == 2"
     ),
     "complete admits nothing": InScript("complete", "admit(task, follow_ups)"),
-    "retry by anybody": InScript(
-        "retry", "if own and split_own(own) == ARGV[1]", "if own and split_own(own) ~= 'd'"
-    ),
+    "retry by anybody": InScript("retry", HELD, "holder and holder ~= 'd'"),
+    "retry by an earlier claim": InScript("retry", HELD, "holder == generation"),
+    "release by anybody": InScript("release", HELD, "holder"),
+    "release by an earlier claim": InScript("release", HELD, "holder == generation"),
     "retry is forgotten": InScript(
         "retry", "call('ZADD', DELAYED", "local _ = ('ZADD' and DELAYED"
     ),
-    "release by anybody": InScript("release", "if split_own(own) == ARGV[1]", "if own"),
     "release is not queued": InScript("release", "enqueue(queues, true)"),
     "replay without a fence": InScript("replay", "call('SADD', FENCED, generation)"),
     "replay forgets requests": InScript("replay", "enqueue(queues, true)"),

@@ -21,15 +21,10 @@ class Order(NamedTuple):
 
     def carry_out(self) -> None:
         """Raises CrawlframeError."""
-        match self.verb:
-            case "submit":
-                submit.submit("walk", self.arguments, settings=self.settings)
-            case "pause":
-                submit.pause(self.task)
-            case "resume":
-                submit.resume(self.task)
-            case "cancel":
-                submit.cancel(self.task)
+        if self.verb == "submit":
+            submit.submit("walk", self.arguments, settings=self.settings)
+        else:
+            getattr(submit, self.verb)(self.task)
 
 
 class Pace(NamedTuple):

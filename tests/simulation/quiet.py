@@ -9,9 +9,7 @@ from crawlframe.frontier import Counts, Frontier
 from tests.simulation.site import Web
 
 END_WITHIN = 2.0  # seconds from the last request of a task to its end
-GO_ON_WITHIN = (
-    10.0  # seconds in which some request of a waiting task ends, or its wait has a reason
-)
+GO_ON_WITHIN = 10.0  # seconds in which a request of a waiting task ends, or its wait has a reason
 
 
 class Quiet:

@@ -235,7 +235,4 @@ class Selector(selectors.BaseSelector):
         return {key.fd: key for key in self._keys.values()}
 
     def get_key(self, fileobj: Any) -> selectors.SelectorKey:
-        try:
-            return self._keys[self._sockets.of(fileobj)]
-        except ValueError:
-            raise KeyError(fileobj) from None
+        return self._keys[self._find(fileobj)]

@@ -68,7 +68,7 @@ def test_commands_get_the_same_replies(mirror: Mirror, seed: int) -> None:
 
 def test_lua_writes_the_same_numbers(mirror: Mirror) -> None:
     random = Random(0)
-    words = ["0", "-0", "1e15", "1e16", "0x10", " 7 ", "1e", "1_0", "", "9" * 30]
+    words = ["0", "1e15", "1e16", "0x10", " 7 ", "1e", "1_0", "", "9" * 30]
     words += [repr(random.uniform(-1, 1) * 10 ** random.randrange(-8, 13)) for _ in range(300)]
     words += [str(random.randrange(-(2**53), 2**53) >> random.randrange(53)) for _ in range(300)]
     source = """

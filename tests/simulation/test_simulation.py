@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import CHECKOUT
 from tests.simulation.__main__ import parse
+from tests.simulation.defects import DEFECTS, planted
 
 FOUND_SOON = ("claim without a list", "replay keeps slots", "complete admits nothing")
 
@@ -44,6 +45,9 @@ def test_a_seed_is_always_the_same_run() -> None:
 
 @pytest.mark.timeout(700)
 def test_planted_defects_are_found() -> None:
+    for name in DEFECTS:  # all of them have something to break
+        with planted(name):
+            pass
     code, totals, output = simulate("--defects", *FOUND_SOON)
     assert code == 0, output
     assert totals == {"defects": len(FOUND_SOON), "missed": []}

@@ -136,7 +136,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "OWN": (
         "own",
         "hash rid -> <holder>|<lane>; holder = <generation>.<claim> (being fetched), "
-        "<generation>+ (fetched), d (delayed) or p (parked)",
+        "<generation>+<claim> (fetched), d (delayed) or p (parked)",
     ),
     "TRIES": ("tries", "hash rid -> <attempts>,<deliveries>[,<tried>]; absent = 0,0"),
     "KILLS": ("kills", "hash rid -> workers whose death it is blamed for; absent = 0"),

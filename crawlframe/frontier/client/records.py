@@ -82,6 +82,10 @@ class Claimed(NamedTuple):
             return f"{nodes}{' and a worker' if self.kills else ''} died with this request"
         return ""
 
+    def given_back(self, value: Any = 0, signal: Signal | tuple[()] = ()) -> GivenBack:
+        """Itself as it is given back."""
+        return GivenBack(self.rid, self.host, self.claim, value, signal)
+
 
 # Kinds of signals.
 NOTHING, ANSWERED, REFUSED, UNREACHABLE, BLOCKED, SENT, QUOTA, PROXY_FAILED, UNSENT = range(9)
@@ -116,17 +120,16 @@ class FreedSlot(NamedTuple):
     signal: Signal = NO_SIGNAL
 
 
-class Redirect(NamedTuple):
-    """A request held by this generation that continues at another host, with another record.
-    ``signal``: of its fetch. ``left``: the record as it was claimed, if the new one may not be
-    longer; it tells a repetition from a move that is still to be made."""
+class GivenBack(NamedTuple):
+    """A request held by this generation that it gives back. It is left alone if it was given back
+    before, and a later claim holds it. ``value``: as the verb needs it. ``signal``: of its fetch,
+    for a slot that is freed by this."""
 
     rid: bytes
     host: str
-    target: str
-    record: bytes
-    signal: Signal = NO_SIGNAL
-    left: bytes = b""
+    claim: int  # as in Claimed
+    value: Any = 0
+    signal: Signal | tuple[()] = ()
 
 
 class TaskView(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from datetime import UTC, datetime
 from ipaddress import ip_network
@@ -9,8 +10,11 @@ from ipaddress import ip_network
 import msgspec
 from msgspec.structs import replace
 
+from crawlframe.frontier.client.records import GivenBack
 from crawlframe.frontier.client.rows import StorePart
 from crawlframe.frontier.cluster.nodes import NodeInfo
+
+_CLAIM = re.compile(r"\d+[.+](\d+)")  # in the holder of a request in progress
 
 
 class Leases(StorePart):
@@ -65,12 +69,17 @@ class Leases(StorePart):
         """rid -> host of all requests held by generations that were not replayed."""
         held: dict[bytes, str] = {}
         for generation in self.left():
-            held |= self.strays(generation, ())
+            held |= self.hosts(generation)
         return held
 
-    def strays(self, generation: int, held: Collection[bytes]) -> dict[bytes, str]:
-        """rid -> host of the requests a generation has in progress other than those in ``held``."""
-        hosts = {}
+    def hosts(self, generation: int) -> dict[bytes, str]:
+        """rid -> host of the requests a generation has in progress."""
+        return {one.rid: one.host for one in self.strays(generation, ())}
+
+    def strays(self, generation: int, held: Collection[bytes]) -> list[GivenBack]:
+        """The requests a generation has in progress, other than those in ``held``, as they can be
+        given back."""
+        strays = []
         for partition, keys in enumerate(self._store.keys):
             rids = [
                 rid
@@ -79,9 +88,10 @@ class Leases(StorePart):
             ]
             owners = self._store.redis.hmget(keys("OWN"), rids) if rids else []
             for rid, own in zip(rids, owners, strict=True):
-                if own and (host := self._rows.read_row("OWN", rid, own, _host, "", "", partition)):
-                    hosts[rid] = host
-        return hosts
+                one = own and self._rows.read_row("OWN", rid, own, _stray, None, "", partition)
+                if one:
+                    strays.append(one)
+        return strays
 
     def replay(self, generation: int) -> int:
         """Declares a generation dead and releases its requests; returns how many."""
@@ -106,6 +116,8 @@ def _node(generation: bytes, row: bytes) -> NodeInfo:
     return info
 
 
-def _host(rid: bytes, own: bytes) -> str:
-    _, _, host = own.decode().split(":", 2)
-    return host
+def _stray(rid: bytes, own: bytes) -> GivenBack:
+    holder, _, lane = own.decode().partition("|")
+    _, _, host = lane.split(":", 2)
+    claim = _CLAIM.match(holder)  # none if an older version has written it
+    return GivenBack(rid, host, int(claim[1]) if claim else 0)

@@ -1,7 +1,7 @@
 -- Names, made and read here alone; in Python: crawlframe/proxies/place.py.
 -- A host is "<host>". A place, "<host>|<route>", is a host whose requests go through proxies; a pair, "<host>|<id>", a
 -- host and a proxy of the pool; an entry "@<address>" of HOSTS stands for the hosts at an IP address. The hold of a
--- request that goes through a proxy of the pool ends with "~<id>".
+-- request has the number of its claim, and ends with "~<id>" if it goes through a proxy of the pool.
 local naming = {}
 
 function naming.host_in(place) return string.match(place, '^([^|]*)') end
@@ -26,6 +26,12 @@ function naming.address_in(entry)
 end
 
 function naming.hold_through(hold, proxy) return hold .. '~' .. proxy end
+
+function naming.hold_after(claim) return '+' .. claim end
+
+function naming.has_slot(hold) return string.byte(hold) ~= 43 end
+
+function naming.claim_in(hold) return tonumber(string.match(hold, '%d+')) end
 
 -- The proxy in a hold, and the rest of it.
 function naming.split_hold(hold)

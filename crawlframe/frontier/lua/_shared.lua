@@ -186,14 +186,18 @@ local function enqueue(queues, to_head)
 end
 
 -- Owners ------------------------------------------------------------------------------------------
-local OVER = '+'
-
 -- Splits "<holder><hold>|<lane>" into holder, lane, hold. The hold of a request in progress is
 -- ".<number of its claim>", with "~<id>" of a proxy of the pool that it goes through, while it has a slot
--- of its host, OVER when the fetch is over and the slot given back. Returns nothing when `own` cannot be read.
+-- of its host, "+<number>" when the fetch is over and the slot given back. Returns nothing when `own` cannot be read.
 local function split_own(own)
   local holder, hold, lane = string.match(own or '', '^(%w*)([^|]*)|(.*)$')
   return holder, lane, hold
+end
+
+-- Whether this claim of the generation holds the request. A repetition may find that a later one does.
+local function holds(generation, claim, own)
+  local holder, _, hold = split_own(own)
+  return holder == generation and naming.claim_in(hold) == claim
 end
 
 -- n more requests in progress at a host or an address. Returns how many there are; damage counts as none.
@@ -244,7 +248,7 @@ local function unsent_until(d)
   if ends ~= '' then return tonumber(ends) > now_ms() and tonumber(ends) or 0 end
   if taken[rid] then return FOREVER end
   local holder, _, hold = split_own(call('HGET', OWN, rid) or nil)
-  return holder ~= nil and holder ~= 'd' and holder ~= 'p' and hold ~= OVER and FOREVER or 0
+  return holder ~= nil and holder ~= 'd' and holder ~= 'p' and naming.has_slot(hold) and FOREVER or 0
 end
 
 -- The last request of this host or address was sent so many ms ago: the delay counts from then. Negative:
@@ -460,7 +464,7 @@ local function leave(rid, own, freed, groups, kind, ms, address)
   else
     append(left_by, holder, rid)
     count(task, 'inprogress', -1)
-    if hold ~= OVER then
+    if naming.has_slot(hold) then
       freed[host] = (freed[host] or 0) + 1
       local proxy = naming.split_hold(hold or '')
       if proxy then left_pairs[#left_pairs + 1] = {host, proxy} end

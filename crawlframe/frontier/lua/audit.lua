@@ -98,7 +98,7 @@ walk(OWN, function(rid, own)
     end
   else
     mine.inprogress = mine.inprogress + 1
-    if hold ~= OVER then
+    if naming.has_slot(hold) then
       local proxy = naming.split_hold(hold)
       add(active, host, 1)
       if proxy then

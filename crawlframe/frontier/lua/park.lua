@@ -1,10 +1,10 @@
 -- park: held requests that cannot run now (their spider or callback is missing) are set aside. Those
 -- of a task that is being cancelled go back to their lanes instead, to be ended.
--- ARGV[1] generation; ARGV[2] msgpack list of {rid, reason}
+-- ARGV[1] generation; ARGV[2] msgpack list of {rid, number of its claim, reason}
 -- ARGV[3] mark of the code version that could not run them, 8 hex digits; it is added to the versions they
 --         tried; the newest 8 are kept. '' = the code is not to blame: the versions tried
 --         before are forgotten, and only unpark brings the requests back.
--- Returns: how many this generation held. Others are left alone.
+-- Returns: how many this generation held by these claims. Others are left alone.
 local TRIED_LENGTH = 8 * 8 + 7
 local mark = ARGV[3]
 
@@ -16,9 +16,9 @@ end
 
 local freed, moved, queues, groups = {}, 0, {}, {}
 for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
-  local rid, reason = unpack(entry)
+  local rid, claim, reason = unpack(entry)
   local own = call('HGET', OWN, rid)
-  if own and split_own(own) == ARGV[1] then
+  if holds(ARGV[1], claim, own) then
     local lane = leave(rid, own, freed)
     local id = split_lane(lane)
     local task = id and task_of(id)

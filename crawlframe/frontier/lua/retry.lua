@@ -1,12 +1,12 @@
 -- retry: held requests wait for another attempt. Requests of a task that is being cancelled do not wait.
--- ARGV[1] generation; ARGV[2] msgpack list of {rid, delay ms, kind, ms and address of a signal}
+-- ARGV[1] generation; ARGV[2] msgpack list of {rid, number of its claim, delay ms, kind, ms and address of a signal}
 -- ARGV[3] attempts to add: 1 the last attempt failed, 0 it was not made
--- Returns: how many this generation held. Others are left alone.
+-- Returns: how many this generation held by these claims. Others are left alone.
 local freed, moved = {}, 0
 for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
-  local rid, delay, kind, ms, address = unpack(entry)
+  local rid, claim, delay, kind, ms, address = unpack(entry)
   local own = call('HGET', OWN, rid)
-  if own and split_own(own) == ARGV[1] then
+  if holds(ARGV[1], claim, own) then
     local lane = leave(rid, own, freed, nil, kind, ms, address)
     if lane then
       call('HSET', OWN, rid, 'd|' .. lane)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Iterable
 from itertools import islice
 
-from crawlframe.frontier import Claim, FreedSlot, Frontier
+from crawlframe.frontier import Claim, FreedSlot, Frontier, GivenBack
 from crawlframe.frontier.client.batches import MAX_ENTRIES
 from crawlframe.frontier.client.records import NEVER_SENT, SENT, Signal
 from crawlframe.identity.identity import Introduction
@@ -56,7 +56,7 @@ class Claims:
         self._sent.clear()
         self._answered = True
         self._next = self._next_report = 0.0
-        self._astray: Collection[bytes] = ()
+        self._astray: list[GivenBack] = []
         if self._one_worker is not None:
             self._one_worker.clear()
         self._affinity.start_over()
@@ -153,15 +153,14 @@ class Claims:
 
     def strays(
         self, frontier: Frontier, generation: int, held: Collection[bytes]
-    ) -> list[tuple[bytes, str, int]]:
+    ) -> list[GivenBack]:
         """Requests that this generation holds in Redis but that no worker has, now and at the last
         check: Redis has lost the end of a request, and all that knew of it are gone; or a claim
-        that was abandoned reached it after all. In the form of ``release``."""
+        that was abandoned reached it after all."""
         if not self._answered or self._deferred.pending:
             return []  # some of them are on their way
-        hosts, before = frontier.leases.strays(generation, held), self._astray
-        self._astray = hosts.keys()
-        strays = [(rid, host, 0) for rid, host in hosts.items() if rid in before]
+        before, self._astray = self._astray, frontier.leases.strays(generation, held)
+        strays = [one for one in self._astray if one in before]
         if strays:
             log.warning("%d requests that no worker has are given back", len(strays))
         return strays

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from crawlframe.frontier import Claim, Claimed
+from crawlframe.frontier import Claim, Claimed, GivenBack
 from crawlframe.frontier.client.records import TaskView
 from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import Run
@@ -29,9 +29,7 @@ class Isolation:
     held requests that must wait in the frontier, for this node or another. ``now`` is
     time.monotonic()."""
 
-    def __init__(
-        self, pool: WorkerPool, defer: Callable[[list[tuple[bytes, str, int]]], None]
-    ) -> None:
+    def __init__(self, pool: WorkerPool, defer: Callable[[list[GivenBack]], None]) -> None:
         self._pool = pool
         self._defer = defer
         self._line: deque[_Waiting] = deque()
@@ -68,12 +66,12 @@ class Isolation:
             free[0].hold(request)
             self._pool.send(free[0], Run([request], {request.task: view}))
 
-    def empty(self) -> list[tuple[bytes, str, int]]:
-        """Removes all waiting requests. Returns them in the form of ``release``."""
-        left = [(waiting.request.rid, waiting.request.host, 0) for waiting in self._line]
+    def empty(self) -> list[GivenBack]:
+        """Removes all waiting requests, and returns them."""
+        left = [waiting.request.given_back() for waiting in self._line]
         self._line.clear()
         return left
 
     def _put_off(self, requests: list[Claimed]) -> None:
         if requests:
-            self._defer([(request.rid, request.host, RECLAIM_MS) for request in requests])
+            self._defer([request.given_back(RECLAIM_MS) for request in requests])

@@ -13,7 +13,7 @@ import time
 
 from crawlframe.base import faults
 from crawlframe.conf import Settings
-from crawlframe.frontier import Claim, Frontier
+from crawlframe.frontier import Claim, Frontier, GivenBack
 from crawlframe.frontier.waits import WaitLog
 from crawlframe.node import messages, supervisor_messages
 from crawlframe.node.child_process import CHECKER, Child, adopt_orphans
@@ -223,12 +223,12 @@ class Master:
                 self._release(child.requests_to_release(self._pool.blamed(child, code)))
             child.forget()
 
-    def _release(self, requests: list[tuple[bytes, str, int]]) -> None:
+    def _release(self, requests: list[GivenBack]) -> None:
         """Requests of a worker that died or hangs become claimable again at once."""
         generation = self._life.generation
         self._deferred.enqueue(lambda: self._frontier.release(generation, requests))
 
-    def _defer(self, requests: list[tuple[bytes, str, int]]) -> None:
+    def _defer(self, requests: list[GivenBack]) -> None:
         generation = self._life.generation
         self._deferred.enqueue(lambda: self._frontier.defer(generation, requests))
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 
 from crawlframe.conf import Settings
-from crawlframe.frontier import Claim, Claimed
+from crawlframe.frontier import Claim, Claimed, GivenBack
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.worker_pool import OF_TASK, WorkerPool
 from crawlframe.node.messages import Run
@@ -25,14 +25,14 @@ def apart_of(settings: Settings) -> int:
 
 class OneWorker:
     """The tasks of this kind that one master serves, each in one of its workers. ``give_back`` is
-    called with (rid, host, 0) of requests for which there is no worker now. ``apart``: how many
+    called with the requests for which there is no worker now. ``apart``: how many
     tasks have an additional worker of their own at a time; 0: they share the pool's, without a
     limit. ``now`` is time.monotonic()."""
 
     def __init__(
         self,
         pool: WorkerPool,
-        give_back: Callable[[list[tuple[bytes, str, int]]], None],
+        give_back: Callable[[list[GivenBack]], None],
         apart: int = 0,
     ) -> None:
         self._pool = pool
@@ -75,7 +75,7 @@ class OneWorker:
             self.serve(task)
             child = self._worker_of(task)
             if child is None or not (child.ready and child.staying):  # it left meanwhile
-                self._give_back([(one.rid, one.host, 0) for one in requests])
+                self._give_back([one.given_back() for one in requests])
                 continue
             for one in requests:
                 child.hold(one)

@@ -16,7 +16,7 @@ import psutil
 
 from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.errors import BadRequest
-from crawlframe.frontier import Claimed
+from crawlframe.frontier import Claimed, GivenBack
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import KeepOnly, SlowCallback
@@ -67,9 +67,7 @@ class StallMonitor:
     """Watches the workers of one master. ``give_back`` is called with (rid, host, 0) of requests
     that other workers may take. ``now`` is time.monotonic()."""
 
-    def __init__(
-        self, pool: WorkerPool, give_back: Callable[[list[tuple[bytes, str, int]]], None]
-    ) -> None:
+    def __init__(self, pool: WorkerPool, give_back: Callable[[list[GivenBack]], None]) -> None:
         self._pool = pool
         self._give_back = give_back
         self._sights: dict[int, _Sight] = {}

@@ -350,4 +350,6 @@ def outcome_of(claimed: Claimed, version: str) -> Outcome:
     that runs it."""
     rid, task, place, attempts, deliveries, record, *_ = claimed
     host, route = host_in(place), route_in(place)
-    return Outcome(rid, task, host, record, attempts, deliveries, version=version, route=route)
+    outcome = Outcome(rid, task, host, record, attempts, deliveries, version=version, route=route)
+    outcome.claim = claimed.claim
+    return outcome

@@ -41,7 +41,7 @@ def run(site: Site, task: Any) -> list[str]:
         for one in requests:
             row = WatchedPage.objects.get(rid=one.rid.hex())
             if row.callback == "old":
-                site.frontier.park(1, [(one.rid, one.host, WHY)])
+                site.frontier.park(1, [one.given_back(WHY)])
                 continue
             admission = next(a for a in seeds(task) if a.rid == one.rid)
             outcome = site._outcome(task, admission)

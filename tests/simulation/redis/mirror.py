@@ -18,6 +18,8 @@ SCANS = {"SCAN", "HSCAN", "SSCAN", "ZSCAN"}
 OWN_ANSWER = {"TIME", "INFO", "CONFIG", "PTTL"}  # differs by nature
 SHORTHAND = "local call = redis.call\n"  # in all scripts of the frontier
 PAIRS = re.compile(r"(?<![\w.])pairs\(")
+# Redis 7.0 writes scores with 17 digits, later servers with the fewest that say the same.
+FRACTION = re.compile(rb"-?\d+(\.\d+|(\.\d+)?e[+-]?\d+)")
 CALL = Path(__file__).with_name("mirror.lua").read_text()
 
 
@@ -95,7 +97,9 @@ def _plain(reply: Reply, name: str) -> Any:
     if name in UNORDERED and isinstance(reply, list):
         return sorted(reply)
     if name == "HGETALL" and isinstance(reply, list):
-        return sorted(zip(reply[::2], reply[1::2], strict=True))
+        return dict(zip(reply[::2], _plain(reply[1::2], ""), strict=True))
     if isinstance(reply, list):
         return [_plain(one, "") for one in reply]
+    if isinstance(reply, bytes) and FRACTION.fullmatch(reply):
+        return float(reply)
     return reply

@@ -19,7 +19,7 @@ local function end_fetches(over)
         if proxy then left_pairs[#left_pairs + 1] = {host, proxy} end
         note_signal(id, host, over[place - 2], over[place - 1], over[place], proxy, rids[i])
         marked[#marked + 1] = rids[i]
-        marked[#marked + 1] = generation .. OVER .. '|' .. lane
+        marked[#marked + 1] = generation .. naming.hold_after(over[place - 3]) .. '|' .. lane
       end
     end
   end

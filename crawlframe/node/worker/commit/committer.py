@@ -15,7 +15,7 @@ from redis import RedisError
 from crawlframe.conf import Settings
 from crawlframe.errors import Fenced, FrontierError
 from crawlframe.frontier import Completion, Frontier
-from crawlframe.frontier.client.records import REFUSED, Redirect, Signal
+from crawlframe.frontier.client.records import REFUSED, GivenBack, Signal
 from crawlframe.frontier.frontier import REFUSAL
 from crawlframe.node.task_finisher import TaskFinisher
 from crawlframe.node.worker.commit.host_counters import HostCounters
@@ -245,23 +245,16 @@ class Committer(threading.Thread):
             (Verdict.DEFER, self._frontier.defer),
             (Verdict.RELEASE, self._frontier.release),
         ):
-            some = [
-                (o.rid, o.host, _value(o), Signal(*o.fetch.signal))
-                for o in held
-                if o.verdict is verdict
-            ]
-            if some:
+            if some := [_given_back(o, _value(o)) for o in held if o.verdict is verdict]:
                 give(self._generation, some)
-        moves = [
-            Redirect(o.rid, o.host, o.target, o.record, Signal(*o.fetch.signal), o.previous_record)
-            for o in held
-            if o.verdict is Verdict.REDIRECT
-        ]
-        if moves:
+        moved = [o for o in held if o.verdict is Verdict.REDIRECT]
+        if moves := [_given_back(o, (o.target, o.record)) for o in moved]:
             self._frontier.redirect(self._generation, moves)
         parked = [o for o in held if o.verdict is Verdict.PARK]
         for version in {o.version for o in parked}:
-            reasons = [(o.rid, o.host, o.reason) for o in parked if o.version == version]
+            reasons = [
+                GivenBack(o.rid, o.host, o.claim, o.reason) for o in parked if o.version == version
+            ]
             self._frontier.park(self._generation, reasons, version)
         if parked:
             self._frontier.pins.leave({o.task for o in parked}, self._generation)
@@ -322,6 +315,11 @@ class Committer(threading.Thread):
             if recorded[outcome.rid].follow_ups is outcome.results.follow_ups:
                 self._sieve.add(outcome.task, outcome.results.fingerprints)
         self._task_finisher.add(ended)
+
+
+def _given_back(outcome: Outcome, value: object) -> GivenBack:
+    signal = Signal(*outcome.fetch.signal)
+    return GivenBack(outcome.rid, outcome.host, outcome.claim, value, signal)
 
 
 def _value(outcome: Outcome) -> int:

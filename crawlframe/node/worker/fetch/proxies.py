@@ -106,7 +106,7 @@ class Proxying:
         """Raises NoResponse: the request goes to the place of ``route``, if its spider has another
         one than when it was queued, or waits."""
         if route != outcome.route:
-            outcome.target, outcome.previous_record = place_of(outcome.host, route), outcome.record
+            outcome.target = place_of(outcome.host, route)
             outcome.end(Verdict.REDIRECT)
             raise NoResponse
         if not route:

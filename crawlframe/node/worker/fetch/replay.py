@@ -55,10 +55,7 @@ async def back_to_host(fetch: ClaimedFetch, call_next: Next[ClaimedFetch]) -> Re
         return await call_next(fetch)
     except NotKept:
         route = fetch.crawl.route(fetch.request)
-        outcome.target, outcome.previous_record = (
-            place_of(host_of(fetch.url), route),
-            outcome.record,
-        )
+        outcome.target = place_of(host_of(fetch.url), route)
         outcome.end(Verdict.REDIRECT)
         raise NoResponse from None
 

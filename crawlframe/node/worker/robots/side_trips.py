@@ -95,12 +95,10 @@ class SideTrips:
         if errand is None and here is None:
             outcome.end(Verdict.RELEASE)
             return
-        before = outcome.record
         if errand is not None:
             outcome.target = outcome.place_of(host_of(errand.url))
-            outcome.record = with_errand(before, errand)
+            outcome.record = with_errand(outcome.record, errand)
         else:
             assert here is not None
-            outcome.target, outcome.record = here.home, without_errand(before)
-        outcome.previous_record = before if here is not None else b""
+            outcome.target, outcome.record = here.home, without_errand(outcome.record)
         outcome.end(Verdict.REDIRECT)
