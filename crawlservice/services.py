@@ -76,8 +76,15 @@ class DjangoServices(Services):
     def run_checker(
         self, registry: Registry, version: str, channel: FromChildLine, line: socket.socket | None
     ) -> None:
-        def run_trial(order: str) -> None:
-            page_trial.run(self.frontier(), self._settings, registry, version, order)
+        def run_trial(number: str) -> None:
+            frontier = self.frontier()
+            order = frontier.trials.read(number)
+            if order is not None and order.preview:
+                from crawlservice.preview.orders import carry_out  # few are ordered
+
+                carry_out(order.preview, self._settings.node)
+            elif order is not None:
+                page_trial.run(frontier, self._settings, registry, version, number, order.rid)
 
         if line is None:
             run_checker(self._settings, registry, channel, run_trial, guard=read_only)

@@ -22,11 +22,13 @@ KEPT = (*OURS, "__main__")  # they stay as this process has loaded them
 @dataclass(frozen=True)
 class Tree:
     """``name``: of the revision, for people. ``root``: the top of the checkout; ``copy``: where the
-    files of the revision are, ``root`` itself for the work tree."""
+    files of the revision are, ``root`` itself for the work tree. ``commit``: 40 hex digits; "" for
+    the work tree."""
 
     name: str
     root: Path
     copy: Path
+    commit: str = ""
 
     def place(self, path: Path) -> Path:
         """The place of a path of the checkout in this revision; the path itself outside of it, or
@@ -80,7 +82,7 @@ def exported(checkout: Checkout, commit: str, name: str) -> Iterator[Tree]:
         checkout.git(*words, timeout=EXPORT_SECONDS, env=index)
         if not copy.is_dir():
             raise GitError(f"{name} has no files")
-        yield Tree(name, checkout.root.resolve(), copy)
+        yield Tree(name, checkout.root.resolve(), copy, commit)
 
 
 def resolved(checkout: Checkout, name: str) -> tuple[str, str]:

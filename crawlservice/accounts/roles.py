@@ -41,6 +41,7 @@ OPERATOR = (
     "view_action",
     "view_proxy",
     "view_proxysource",
+    "add_previewreport",
     "view_pagebody",  # the contents of kept pages, which may hold data of persons
 )
 ADMINISTRATOR = (

@@ -106,14 +106,13 @@ def answer(order: str) -> Answer | None:
     return None
 
 
-def run(frontier: Frontier, settings: Settings, registry: Registry, version: str, id_: str) -> None:
-    """Carries out an order on a node, and answers. Raises redis.RedisError."""
-    order = frontier.trials.read(id_)
-    if order is None:
-        return
+def run(
+    frontier: Frontier, settings: Settings, registry: Registry, version: str, id_: str, rid: str
+) -> None:
+    """Runs the page of an order on a node, and answers. Raises redis.RedisError."""
     try:
         with read_only():
-            found = _tried(settings, registry, UUID(order.rid))
+            found = _tried(settings, registry, UUID(rid))
     except CrawlframeError as error:
         found = Answer(problem=str(error))
     found.version, found.node = version, settings.node

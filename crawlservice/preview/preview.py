@@ -25,10 +25,9 @@ from crawlframe.recorded.folder import HEAD, Recording, recordings_of
 from crawlservice.connections.read_only import read_only
 from crawlservice.models import Page
 from crawlservice.pages.to_try import pages_to_try, spiders_with_pages
-from crawlservice.preview.result import Preview
+from crawlservice.preview.result import LIVE, Preview
 from crawlservice.tasks.arguments.secrets import revealed
 
-LIVE = "live"
 DEADLINE = 10.0  # seconds that a page may take
 MAX_NAMES = 10  # names in a message
 
@@ -42,7 +41,7 @@ class PreviewOrder:
     """``revision``: a branch, tag or commit; "" for the files as they are. ``against``: another, or
     ``live``. ``spiders``: patterns of names; none for those whose code differs. ``unchanged``: also
     those whose code is the same. ``pages``: of each spider, at most. ``progress`` shows
-    how many pages are done."""
+    how many pages are done. ``watch`` gets the preview so far, after each page."""
 
     project: Path
     settings: Settings
@@ -55,6 +54,7 @@ class PreviewOrder:
     progress: Callable[[str], AbstractContextManager[Callable[[float], None]]] = lambda what: (
         nullcontext(lambda number: None)
     )
+    watch: Callable[[Preview], None] = lambda preview: None
 
     def run(self) -> Preview:
         """Raises ArgumentError, GitError, NothingToPreview, PreviewFailed, RulesError and
@@ -77,15 +77,15 @@ class PreviewOrder:
             notes += [f"{old.tree.name}: {problem}" for problem in old.problems]
             package = find_package(self.settings.spiders)
             rules = PreviewRules.read(package and trees[1].place(package))
-            preview = Preview(trees[0].name, trees[1].name, notes=notes)
+            preview = Preview(
+                trees[0].name, trees[1].name, notes=notes, commit=trees[1].commit, rules=rules
+            )
             self._choose(preview, kept, old, new, rules)
             self._try(preview, recorded, old, new)
-            preview.regressions = [
-                *(one for spider in preview.spiders for one in rules.regressions(spider)),
-                *rules.unloaded(
-                    new.problems, [*old.problems, *(s.problem for s in preview.spiders)]
-                ),
-            ]
+            preview.judge()
+            preview.regressions += rules.unloaded(
+                new.problems, [*old.problems, *(s.problem for s in preview.spiders)]
+            )
             return preview
 
     def _with_pages(self, recorded: Path) -> set[str]:
@@ -157,6 +157,7 @@ class PreviewOrder:
             def take(page: Order, before: Tried, after: Tried, again: Tried | None) -> bool:
                 done = spiders[page.spider].take(page.place, before, after, again)
                 advance(done)
+                self.watch(preview)
                 return done
 
             lanes = max(1, available_cpus() // 2)

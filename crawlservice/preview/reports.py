@@ -12,7 +12,7 @@ def keep(preview: Preview, node: str) -> PreviewReport:
     """Keeps the report of a version that a node has tried, in the place of an older one about the
     same two versions. Raises django.db.Error."""
     versions = {"version": preview.after, "against": preview.before}
-    PreviewReport.objects.filter(**versions).delete()
+    PreviewReport.objects.filter(**versions, given__isnull=True).delete()
     row = PreviewReport.objects.create(
         **versions,
         node=node,
@@ -32,4 +32,5 @@ def prune() -> None:
 
 def report_on(version: str) -> PreviewReport | None:
     """The newest report about a version. Raises django.db.Error."""
-    return PreviewReport.objects.filter(version=version).order_by("-pk").first()
+    rows = PreviewReport.objects.filter(version=version, state=PreviewReport.State.DONE)
+    return rows.order_by("-pk").first()

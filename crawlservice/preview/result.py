@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from crawlframe.preview.comparison import SpiderComparison, Tally
-from crawlframe.preview.rules import Regression, name_of
+from crawlframe.preview.rules import PreviewRules, Regression, name_of
 
+LIVE = "live"  # in the place of a revision: the commit that the nodes run
 ROWS = 200  # parts that differ, in one list
 LINES = 60  # examples
 NAMES = 20  # names and sentences of a stored report
@@ -19,7 +20,8 @@ CHARS, URL = 100, 300  # characters of a name and of an address there
 class Preview:
     """The result. ``before``, ``after``: the revisions. ``spiders``: those that were tried.
     ``same``: the number of spiders whose code is the same. ``untried``: spiders without a kept
-    page, whose code differs. ``notes`` are for people."""
+    page, whose code differs. ``notes`` are for people. ``commit``: the new one; "" for the files
+    as they are."""
 
     before: str
     after: str
@@ -28,6 +30,14 @@ class Preview:
     untried: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     regressions: list[Regression] = field(default_factory=list)
+    commit: str = ""
+    rules: PreviewRules = field(default_factory=PreviewRules)
+
+    def judge(self) -> None:
+        """Finds the regressions of the spiders as they are now."""
+        self.regressions = [
+            one for spider in self.spiders for one in self.rules.regressions(spider)
+        ]
 
     @property
     def pages(self) -> int:

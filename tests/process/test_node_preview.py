@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
+from crawlframe.frontier.cluster.trials import PREVIEW, TrialOrder
 from crawlservice.models import KeptPage, PreviewReport
 from tests.process.conftest import OddWeb
 from tests.process.reload_project import WORDS, NodeStarter, Project, of_words, shop
@@ -106,3 +108,33 @@ def test_an_operator_accepts_a_version(
     assert done.returncode == 0, done.stderr
     node.renewed(1)
     assert node.crawl(f"{web.url}two", "kept") == ""
+
+
+def test_a_node_runs_a_preview_that_is_ordered(
+    odd_env: dict[str, str], starter: NodeStarter, project: Project, web: OddWeb
+) -> None:
+    node = starter.node(project.env(odd_env, CRAWLFRAME_BEAT="0.5"))
+    node.ready()
+    assert node.crawl(f"{web.url}one", "kept") == "right"
+    hits = sum(web.hits.values())
+    project.git("switch", "--quiet", "--create", "other")
+    project.write("shops/words.py", WORDS.replace("'right'", "None"))
+    version = project.commit()
+    project.git("switch", "--quiet", "main")
+
+    def ordered(revision: str) -> PreviewReport:
+        given = {"revision": revision, "against": "main", "spiders": [], "pages": 9}
+        row = PreviewReport.objects.create(version=revision, given=given, state="waiting")
+        node.look.frontier.trials.ask(uuid4().hex, TrialOrder("", PREVIEW, row.pk))
+        node.until(lambda: PreviewReport.objects.get(pk=row.pk).state in ("done", "failed"))
+        row.refresh_from_db()
+        return row
+
+    row = ordered("other")
+    assert (row.state, row.problem, row.version, row.errors) == ("done", "", version, 1)
+    (part,) = row.report["rows"]
+    assert (part["spider"], part["part"], part["lost"]) == ("kept", "code", 1)
+    wrong = ordered("nowhere")
+    assert wrong.state == "failed"
+    assert "'nowhere' is no branch" in wrong.problem
+    assert sum(web.hits.values()) == hits

@@ -1,4 +1,5 @@
-"""Trials: kept pages that a node is asked to run the code of today over, and its answers."""
+"""Trials: kept pages that a node is asked to run the code of today over, and its answers; and
+previews of other revisions."""
 
 from __future__ import annotations
 
@@ -12,14 +13,19 @@ from crawlframe.frontier.client.rows import StorePart
 ORDER_MS = 120_000  # milliseconds after which an order is forgotten
 KEPT_MS = 600_000  # milliseconds for which an answer is kept
 ORDERS = 50  # orders that may wait
+# In the place of a spider: no spider has this name, so no node of an older release takes it.
+PREVIEW = "preview:"
 
 
 class TrialOrder(msgspec.Struct, frozen=True):
     """``rid``: of the page, in hexadecimal digits. ``spider``: "" for a recipe, which every node
-    has."""
+    has. ``preview``: number of the preview that is to be run instead, then the spider is PREVIEW;
+    ``node``: only by this one."""
 
     rid: str
     spider: str
+    preview: int = 0
+    node: str = ""
 
 
 class TrialState(msgspec.Struct, frozen=True):

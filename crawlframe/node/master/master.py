@@ -62,7 +62,7 @@ class Master:
         self._stall_monitor = StallMonitor(self._pool, self._release)
         self._isolation = Isolation(self._pool, self._defer)
         self._code_reload = CodeReload(settings, self._pool, link)
-        self._trials = PageTrials(self._pool)
+        self._trials = PageTrials(self._pool, settings.node)
         self._stopping_since: float | None = None
         self._code = 0  # the exit code
         self._next_beat = self._next_once = 0.0

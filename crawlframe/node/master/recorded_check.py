@@ -7,6 +7,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import Callable
+from typing import NamedTuple
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.cluster.trials import TrialOrder
@@ -27,7 +28,8 @@ from crawlframe.node.signals import describe_exit
 log = logging.getLogger(__name__)
 
 TRIAL_SECONDS = 30.0  # seconds that one may take
-AT_ONCE = 2  # trials
+PREVIEW_SECONDS = 1800.0  # the same for a preview of another revision
+AT_ONCE = 2  # trials, at most one of them a preview
 
 
 class RecordedCheck:
@@ -167,41 +169,57 @@ class RecordedCheck:
         self._done(waiting, worse)
 
 
-class PageTrials:
-    """Runs the live code over kept pages that a user looks at, on one node. ``now`` is
-    time.monotonic()."""
+class RunningTrial(NamedTuple):
+    """``until``: time.monotonic() at which it must have ended."""
 
-    def __init__(self, pool: WorkerPool) -> None:
+    child: Child
+    until: float
+    is_preview: bool
+
+
+class PageTrials:
+    """Runs the live code over kept pages that a user looks at, and previews that users order, on
+    one ``node``. ``now`` is time.monotonic()."""
+
+    def __init__(self, pool: WorkerPool, node: str) -> None:
         self._pool = pool
-        self._running: dict[int, tuple[Child, float]] = {}  # pid -> process, when it must end
+        self._node = node
+        self._running: dict[int, RunningTrial] = {}  # by pid
 
     def end_overdue(self, now: float) -> None:
         """Kills trials that take too long."""
-        for pid, (child, until) in [*self._running.items()]:
+        for pid, (child, until, is_preview) in [*self._running.items()]:
             if child not in self._pool.members:
                 del self._running[pid]
             elif now >= until:
-                log.warning(
-                    "a trial of a kept page took longer than %g s and is killed", TRIAL_SECONDS
-                )
+                limit = PREVIEW_SECONDS if is_preview else TRIAL_SECONDS
+                log.warning("a trial of kept pages took longer than %g s and is killed", limit)
                 with contextlib.suppress(ProcessLookupError):
                     kill_with_all(child)
 
     def tick(self, frontier: Frontier, live: Template | None, now: float) -> None:
         """Takes orders. Raises redis.RedisError."""
-        room = AT_ONCE - len(self._running)
-        if live is None or live.loaded is None or room <= 0:
+        if live is None or live.loaded is None:
             return
         names = {"", *(info.name for info in live.loaded.infos)}
+        has_git = bool(live.loaded.revision)
 
         def fits(order: TrialOrder) -> bool:
-            return order.spider in names
+            if not order.preview:
+                return order.spider in names
+            free = not any(one.is_preview for one in self._running.values())
+            return free and has_git and order.node in ("", self._node)
 
-        for order in frontier.trials.take(fits, room):
+        while len(self._running) < AT_ONCE:
+            found = frontier.trials.take(fits, 1)
+            if not found:
+                return
+            ((order, what),) = found.items()
             try:
                 child = self._pool.start_checker(live)
             except OSError as error:
-                log.warning("no process for a trial of a kept page: %s", error)
+                log.warning("no process for a trial of kept pages: %s", error)
                 return
             self._pool.send(child, CheckRecorded([], order))
-            self._running[child.pid] = child, now + TRIAL_SECONDS
+            limit = PREVIEW_SECONDS if what.preview else TRIAL_SECONDS
+            self._running[child.pid] = RunningTrial(child, now + limit, bool(what.preview))

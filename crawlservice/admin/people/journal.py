@@ -48,6 +48,7 @@ VERBS = {
     "forget node": _("forget node"),
     "accept version": _("accept version"),
     "refuse version": _("refuse version"),
+    "preview": _("order a preview"),
     "forget rendering": _("forget which pages need the browser"),
     "forget robots": _("forget robots.txt"),
     "learn aliases": _("learn rules of aliases"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError
 from typing import Any
 
 from django.conf import settings
@@ -12,7 +12,9 @@ from django.core.management.base import CommandError
 from crawlservice import project
 from crawlservice.cli.command import ServiceCommand
 from crawlservice.cli.preview_report import as_json, markdown, show
-from crawlservice.preview.preview import DEADLINE, LIVE, PreviewOrder
+from crawlservice.preview.ordered import run_order
+from crawlservice.preview.preview import DEADLINE, PreviewOrder
+from crawlservice.preview.result import LIVE
 
 FORMATS = ("text", "markdown", "json")
 
@@ -49,11 +51,16 @@ class Command(ServiceCommand):
             help=f"that a page may take; {DEADLINE:g} by default",
         )  # fmt: skip
         parser.add_argument("--format", choices=FORMATS, default="text")
+        # A node runs the preview with this number, which a user has ordered.
+        parser.add_argument("--order", type=_positive, help=SUPPRESS)
 
     def handle(self, *args: Any, **options: Any) -> None:
         # A job that is cancelled must leave no files of a revision, as after Ctrl-C.
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.default_int_handler)
+        if options["order"]:
+            run_order(options["order"], project.directory(), settings.CRAWLFRAME)
+            return
         preview = PreviewOrder(
             project.directory(),
             settings.CRAWLFRAME,
