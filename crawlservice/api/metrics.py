@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from operator import attrgetter
 
 from django.conf import settings
@@ -38,6 +39,7 @@ from crawlservice.models import (
 )
 from crawlservice.monitoring import nodes
 from crawlservice.monitoring.nodes import Node
+from crawlservice.tasks import spider_runs
 from crawlservice.tasks.progress.progress import read
 
 ACTIVE = [str(state) for state in Task.ACTIVE]
@@ -115,6 +117,7 @@ def _of_database() -> Iterator[Metric]:
         value=Host.objects.filter(HELD).count(),
     )
     yield from _of_alerts()
+    yield from _of_spiders()
     ended = Task.objects.order_by().exclude(outcome="").values_list("outcome")
     outcomes = dict.fromkeys(Task.Outcome.values, 0) | dict(ended.annotate(n=Count("pk")))
     yield _gauges("ended_tasks", "tasks that have ended, by outcome", "outcome", outcomes)
@@ -133,6 +136,51 @@ def _of_schedules() -> Iterator[Metric]:
         failing.add_metric([name, spider], bool(problem))
     yield _gauges("schedules", "schedules by state", "state", states)
     yield failing
+
+
+def _of_spiders() -> Iterator[Metric]:
+    """At most 8 series a spider."""
+    ends = spider_runs.last_ends()
+    last = {spider: end.last for spider, end in ends.items()}
+    good = {spider: end.good for spider, end in ends.items() if end.good}
+    open_ = Task.objects.filter(state__in=ACTIVE).order_by().values_list("spider")
+    opened = dict(open_.annotate(n=Count("pk")).order_by("spider")[: spider_runs.MAX_SPIDERS])
+    yield _gauges("spider_open_tasks", "tasks that have not ended", "spider", opened)
+    for name, what, value in SPIDER:
+        values = {spider: value(task) for spider, task in last.items()}
+        yield _gauges(
+            f"spider_last_{name}", f"of the last run that ended: {what}", "spider", values
+        )
+    yield _gauges(
+        "spider_last_good_timestamp_seconds",
+        "end of the last run that finished, perhaps with errors of pages",
+        "spider",
+        {spider: _end(task).timestamp() for spider, task in good.items()},
+    )
+    yield GaugeMetricFamily(
+        "crawlframe_spiders_left_out",
+        f"1: there are more spiders, but only {spider_runs.MAX_SPIDERS:,} have metrics",
+        value=max(len(ends), len(opened)) >= spider_runs.MAX_SPIDERS,
+    )
+
+
+def _end(task: Task) -> datetime:
+    return task.finished_at or task.created_at
+
+
+# Name, meaning and value for a task that has ended.
+SPIDER: tuple[tuple[str, str, Callable[[Task], float]], ...] = (
+    ("timestamp_seconds", "Unix time of its end", lambda task: _end(task).timestamp()),
+    ("failed", "1: it failed", lambda task: task.outcome == Task.Outcome.FAILED),
+    (
+        "duration_seconds",
+        "its duration",
+        lambda task: (_end(task) - task.created_at).total_seconds(),
+    ),
+    ("pages", "pages that were run", lambda task: task.nf + task.errors),
+    ("errors", "pages that ended in error", lambda task: task.errors),
+    ("items", "items", lambda task: task.items),
+)
 
 
 def _of_alerts() -> Iterator[Metric]:

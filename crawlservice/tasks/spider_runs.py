@@ -20,20 +20,31 @@ from crawlservice.tasks.submit import published_spiders, spiders
 MAX_SPIDERS = 1_000  # spiders
 RUNS = 40  # latest runs of a spider that are shown
 FIELDS = 5  # fields whose coverage is shown
+OF_END = (
+    "outcome", "created_at", "finished_at", "nf", "ne", "cancelled", "excluded", "items",
+)  # fmt: skip
 VERSION_PAGES = 5  # latest pages of a run, enough for one to know its code version
 TASK = Task._meta.db_table
+GOOD = (Task.Outcome.FINISHED, Task.Outcome.FINISHED_WITH_ERRORS)
 
 # Steps from one name to the next by the index: there may be a million tasks.
-LAST = f"""
+NAMED = f"""
 WITH RECURSIVE named(spider) AS (
     SELECT min(spider) FROM {TASK}
     UNION ALL
     SELECT (SELECT min(spider) FROM {TASK} WHERE spider > named.spider)
     FROM named WHERE named.spider IS NOT NULL
 )
-SELECT spider, (SELECT max(id) FROM {TASK} task WHERE task.spider = named.spider)
-FROM named WHERE spider IS NOT NULL LIMIT {MAX_SPIDERS}
+SELECT spider, {{}} FROM named WHERE spider IS NOT NULL LIMIT {MAX_SPIDERS}
 """
+LAST = NAMED.format(f"(SELECT max(id) FROM {TASK} task WHERE task.spider = named.spider)")
+ENDED = NAMED.format(
+    ", ".join(
+        f"(SELECT max(id) FROM {TASK} task WHERE task.spider = named.spider"
+        f" AND task.outcome = '{outcome}' AND task.reparse IS NULL)"
+        for outcome in Task.Outcome.values
+    )
+)
 
 
 class SpiderNow(NamedTuple):
@@ -44,6 +55,13 @@ class SpiderNow(NamedTuple):
     info: SpiderInfo | None
     disabled: DisabledSpider | None
     last: Task | None
+
+
+class LastEnds(NamedTuple):
+    """``last``: the latest task that has ended; ``good``: the latest that finished."""
+
+    last: Task
+    good: Task | None
 
 
 @dataclass(frozen=True)
@@ -108,6 +126,26 @@ def last_tasks() -> dict[str, Task]:
         numbers: dict[str, int] = dict(cursor.fetchall())
     tasks = Task.objects.defer("seeds", "arguments").in_bulk([*numbers.values()])
     return {spider: tasks[pk] for spider, pk in numbers.items() if pk in tasks}
+
+
+def last_ends() -> dict[str, LastEnds]:
+    """The latest ended runs of each spider that has any, of the first MAX_SPIDERS by name."""
+    with connection.cursor() as cursor:
+        cursor.execute(ENDED)
+        rows = cursor.fetchall()
+    numbers = {
+        spider: {outcome: pk for outcome, pk in zip(Task.Outcome.values, found, strict=True) if pk}
+        for spider, *found in rows
+    }
+    wanted = {pk for found in numbers.values() for pk in found.values()}
+    tasks = Task.objects.only(*OF_END).in_bulk(wanted)
+    ends = {}
+    for spider, found in numbers.items():
+        known = [tasks[pk] for pk in sorted(found.values()) if pk in tasks]
+        if known:
+            good = [task for task in known if task.outcome in GOOD]
+            ends[spider] = LastEnds(known[-1], good[-1] if good else None)
+    return ends
 
 
 def runs(spider: str, count: int = RUNS) -> list[SpiderRun]:

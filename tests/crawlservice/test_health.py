@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from datetime import timedelta
 from ipaddress import ip_network
 from typing import Any
 
@@ -11,13 +13,16 @@ from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.test import Client
+from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from crawlframe.frontier import Frontier
 from crawlservice.api import health
 from crawlservice.connections import database
 from crawlservice.ledger.recovery import renew
-from crawlservice.models import Page, Schedule, Task
+from crawlservice.management.commands.startproject import TEMPLATES
+from crawlservice.models import Installation, Page, Schedule, Task
+from crawlservice.tasks import spider_runs
 from crawlservice.tasks.submit import cancel, submit
 from tests.conftest import NewDatabase, django_on
 from tests.crawlservice.conftest import redis_at
@@ -171,6 +176,69 @@ def test_metrics_count_what_there_is(
     assert counts["NA"] == counts["NF"] + counts["NE"] + counts["NR"]
     waiting = sum(value for name, value in found.items() if "remaining_requests" in name[0])
     assert waiting == counts["NR"]
+
+
+@both
+def test_metrics_of_spiders_are_those_of_the_last_run_that_ended(ended_task: Task) -> None:
+    submit("shop", {"city": "Ulm"})
+    end = ended_task.finished_at
+    assert end is not None
+    name = "crawlframe_spider_last"
+    expected = {
+        ("crawlframe_spider_open_tasks", "shop"): 1,
+        (f"{name}_pages", "shop"): 3,
+        (f"{name}_errors", "shop"): 1,
+        (f"{name}_items", "shop"): 2,
+        (f"{name}_failed", "shop"): 0,
+        (f"{name}_timestamp_seconds", "shop"): end.timestamp(),
+        (f"{name}_good_timestamp_seconds", "shop"): end.timestamp(),
+        (f"{name}_duration_seconds", "shop"): (end - ended_task.created_at).total_seconds(),
+        ("crawlframe_spiders_left_out",): 0,
+    }
+    found = numbers(get("/metrics"))
+    assert {one: found.get(one) for one in expected} == pytest.approx(expected)
+
+    later = Task.objects.get(pk=ended_task.pk)
+    later.pk, later.items, later.outcome = None, 0, Task.Outcome.FAILED
+    later.finished_at = end + timedelta(seconds=60)
+    later.save()
+    reparse = Task.objects.get(pk=ended_task.pk)
+    reparse.pk, reparse.items, reparse.reparse = None, 9, {"task": ended_task.pk}
+    reparse.save()
+    found = numbers(get("/metrics"))
+    assert (found[f"{name}_failed", "shop"], found[f"{name}_items", "shop"]) == (1, 0)
+    assert found[f"{name}_good_timestamp_seconds", "shop"] == pytest.approx(end.timestamp())
+
+
+def test_metrics_have_the_first_spiders_by_name_and_say_so(
+    service: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spider_runs, "MAX_SPIDERS", 2)
+    monkeypatch.setattr(spider_runs, "ENDED", spider_runs.ENDED.replace("LIMIT 1000", "LIMIT 2"))
+    ended = {"outcome": "finished", "state": "finished", "finished_at": timezone.now()}
+    for name in ("c", "a", "b"):
+        Task.objects.create(spider=name, seeds=b"", **ended)
+        Task.objects.create(spider=name, seeds=b"")
+    found = numbers(get("/metrics"))
+    assert found["crawlframe_spiders_left_out",] == 1
+    for series in ("last_items", "open_tasks"):
+        names = [name[1] for name in found if name[0] == f"crawlframe_spider_{series}"]
+        assert names == ["a", "b"]
+
+
+@both
+def test_files_of_deploy_name_metrics_that_there_are(
+    ended_task: Task, join: Callable[..., int]
+) -> None:
+    join("alpha", version="1f00", state="live")
+    Schedule.objects.create(name="nightly", spider="shop", every=60)
+    Installation.objects.update(checked_at=timezone.now())
+    there = {name for name, *_ in numbers(get("/metrics"))}
+    for file in ("rules.yml.txt", "grafana.json.txt"):
+        text = (TEMPLATES / "deploy/deploy/monitoring" / file).read_text()
+        named = {*re.findall(r"crawlframe_\w+", text)}
+        assert len(named) > 8
+        assert named <= there
 
 
 @both
