@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from crawlframe.code.checkout import DIGITS, Checkout, GitError
 from crawlframe.code.source import INSTALLED, OURS
 from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError
+from crawlframe.preview.scratch import scratch
 
 EXPORT_SECONDS = 120.0  # seconds for the files of a revision to be written
 KEPT = (*OURS, "__main__")  # they stay as this process has loaded them
@@ -73,8 +73,7 @@ def work_tree(project: Path, checkout: Checkout | None) -> Tree:
 def exported(checkout: Checkout, commit: str, name: str) -> Iterator[Tree]:
     """Yields the files of a commit, in a temporary directory. Nothing of the repository changes,
     and no hook runs. Raises GitError."""
-    with TemporaryDirectory(prefix="preview-") as directory:
-        place = Path(directory).resolve()
+    with scratch() as place:
         copy = place / "tree"
         index = {"GIT_INDEX_FILE": str(place / "index")}
         checkout.git("read-tree", commit, timeout=EXPORT_SECONDS, env=index)
