@@ -104,8 +104,8 @@ class Tally:
 class SpiderComparison:
     """``pages``: the number of compared pages. ``left_out``: the number of others by the reason.
     ``unsteady``: parts that differ from run to run of the old code, and are not compared.
-    ``problem``: why this spider could not be compared. ``seconds``: of each page, before and
-    after."""
+    ``problem``: why this spider could not be compared. ``is_cut``: further pages were left out,
+    since it has errors whatever they are like. ``seconds``: of each page, before and after."""
 
     spider: str
     ignores: Ignores = lambda part: False
@@ -114,6 +114,7 @@ class SpiderComparison:
     left_out: Counter[str] = field(default_factory=Counter)
     unsteady: set[str] = field(default_factory=set)
     problem: str = ""
+    is_cut: bool = False
     seconds: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
     _confirmed: Counter[str] = field(default_factory=Counter)
 
@@ -128,6 +129,10 @@ class SpiderComparison:
         """Seconds of the median page, before and after."""
         before, after = self.seconds
         return (median(before), median(after)) if before and after else (0.0, 0.0)
+
+    def is_confirmed(self, part: str) -> bool:
+        """Whether it is known that this part does not change from run to run."""
+        return self._confirmed[part] >= RERUNS
 
     def take(
         self,
@@ -147,7 +152,7 @@ class SpiderComparison:
             return True
         now = after.decoded()
         unchanged, changes = difference_of(was, now, self._is_left_out)
-        doubtful = {one.part for one in changes if self._confirmed[one.part] < RERUNS}
+        doubtful = {one.part for one in changes if not self.is_confirmed(one.part)}
         if doubtful and again is None:
             return False
         if doubtful and again is not None:

@@ -6,19 +6,32 @@ from __future__ import annotations
 import logging
 import select
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.node.channel import Channel, ChannelClosed
 from crawlframe.preview.comparison import SpiderComparison, Tried
 from crawlframe.preview.rules import PreviewRules, Regression, RulesError, name_of
-from crawlframe.preview.side import FROM_WORKER, TO_WORKER, Order, PageWorker, ToWorker
+from crawlframe.preview.side import (
+    FROM_WORKER,
+    TO_WORKER,
+    Order,
+    PageTried,
+    PageWorker,
+    ToWorker,
+)
 
 log = logging.getLogger(__name__)
 
 PAGES = 2_000  # pages of all spiders that are run
 FEWEST_PAGES, MOST_PAGES = 5, 200  # pages of a spider
+AHEAD = 8  # pages that the live version may be behind
+MAX_BYTES = 8 << 20  # bytes of their bodies
+ENOUGH_PAGES = 20  # pages of a spider that are compared though it is certain to have errors
 ANSWER_SECONDS = 10.0  # seconds that the live version may take for a page
 LINES = 3  # differences of a spider that are named
 
@@ -69,9 +82,7 @@ class NodePreview:
             for spider in spiders:
                 comparison = SpiderComparison(spider, rules.ignores(spider))
                 try:
-                    for order in self._pages(spider, limit):
-                        begins(spider, order.place.url)
-                        self._compare(comparison, order, other)
+                    self._compare(comparison, self._pages(spider, limit), other, rules, begins)
                 except (ChannelClosed, PagesAway, TimeoutError) as error:
                     log.warning("kept pages are not compared further: %s", error)
                     break
@@ -81,33 +92,96 @@ class NodePreview:
             self._keep(live, compared, errors)
         return {one.spider: text for one in compared if (text := _in_words(one, errors))}
 
-    def _compare(self, comparison: SpiderComparison, order: Order, other: _Other) -> None:
-        """Raises ChannelClosed and TimeoutError."""
-        other.ask(order)
-        after = self._worker.tried(order).result
-        before = other.answer()
-        if not comparison.take(order.place, before, after):
-            other.ask(order)
-            comparison.take(order.place, before, after, other.answer())
+    def _compare(
+        self,
+        comparison: SpiderComparison,
+        pages: Iterable[Order],
+        other: _Other,
+        rules: PreviewRules,
+        begins: Callable[[str, str], None],
+    ) -> None:
+        """Compares the pages of a spider, until they are certain to have errors. Raises
+        ChannelClosed, PagesAway and TimeoutError."""
+        for page in pages:
+            asked = other.ask(page)
+            begins(comparison.spider, page.place.url)
+            asked.after = self._worker.tried(asked.order).result
+            other.settle(comparison, AHEAD)
+            if comparison.pages >= ENOUGH_PAGES and rules.fails_for_certain(comparison):
+                comparison.is_cut = True
+                other.forget()
+                return
+        other.settle(comparison, 0)
+
+
+@dataclass
+class _Asked:
+    """A page that the other version was given. ``again``: for the second time; ``before`` is the
+    first result then."""
+
+    order: Order
+    after: Tried | None = None
+    before: Tried | None = None
+
+    @property
+    def again(self) -> bool:
+        return self.before is not None
 
 
 class _Other:
-    """The process of the live version."""
+    """The process of the live version, which is some pages ahead or behind."""
 
     def __init__(self, line: socket.socket) -> None:
         self._channel: ToWorker = Channel(line, FROM_WORKER)
+        self._asked: dict[int, _Asked] = {}  # by number, in order
+        self._number = 0
 
-    def ask(self, order: Order) -> None:
+    def ask(self, page: Order) -> _Asked:
         """Raises ChannelClosed."""
-        self._channel.send_all(order)
+        asked = _Asked(page)
+        self._give(asked)
+        return asked
 
-    def answer(self) -> Tried:
-        """Raises ChannelClosed and TimeoutError."""
+    def _give(self, asked: _Asked) -> None:
+        self._number += 1
+        asked.order = replace(asked.order, number=self._number)
+        self._asked[self._number] = asked
+        self._channel.send(asked.order)
+
+    def settle(self, comparison: SpiderComparison, most: int) -> None:
+        """Adds pages that both versions have run, until at most ``most`` are left. Raises
+        ChannelClosed and TimeoutError."""
         while True:
-            if not select.select([self._channel], [], [], ANSWER_SECONDS)[0]:
+            waits = len(self._asked) > most or self._size > MAX_BYTES
+            limit = ANSWER_SECONDS if waits else 0.0
+            writes = [self._channel] if self._channel.pending else []
+            readable, writable, _ = select.select([self._channel], writes, [], limit)
+            if writable:
+                self._channel.flush()
+            for message in self._channel.receive() if readable else ():
+                self._take(comparison, message)
+            if not waits:
+                return
+            if not readable and not writable:
                 raise TimeoutError(f"the live version took longer than {ANSWER_SECONDS:g} s")
-            for message in self._channel.receive():
-                return message.result
+
+    @property
+    def _size(self) -> int:
+        return sum(one.order.size for one in self._asked.values())
+
+    def _take(self, comparison: SpiderComparison, message: PageTried) -> None:
+        asked = self._asked.pop(message.number, None)
+        if asked is None or asked.after is None:  # forgotten
+            return
+        before = asked.before or message.result
+        again = message.result if asked.again else None
+        if not comparison.take(asked.order.place, before, asked.after, again):
+            asked.before = before
+            self._give(asked)
+
+    def forget(self) -> None:
+        """Leaves out the answers that are still to come."""
+        self._asked.clear()
 
 
 def _in_words(comparison: SpiderComparison, errors: Sequence[Regression]) -> str:

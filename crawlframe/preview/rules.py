@@ -94,6 +94,12 @@ class PreviewRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             found.append(Regression(spider.spider, "", words))
         return found
 
+    def fails_for_certain(self, spider: SpiderComparison) -> bool:
+        """Whether a spider has errors, whatever its further pages are like."""
+        if self.share:
+            return False
+        return any(spider.is_confirmed(one.part) for one in self.regressions(spider) if one.part)
+
     def unloaded(self, problems: Iterable[str], known: Sequence[str]) -> list[Regression]:
         """The errors of modules that do not load, unless a ``known`` text has them."""
         fresh = [one for one in problems if not any(one in text for text in known)]

@@ -97,8 +97,13 @@ def bounded(preview: Preview) -> dict[str, Any]:
         for one in preview.spiders
         for why, number in one.left_out.items()
     ]
+    cut = [
+        f"{one.spider}: of {one.pages:,} pages; it has errors whatever the others are like"
+        for one in preview.spiders
+        if one.is_cut
+    ]
     told = [str(one) for one in preview.regressions if not one.part]
-    notes = dict.fromkeys([*problems, *told, *preview.notes, *left_out])
+    notes = dict.fromkeys([*problems, *told, *cut, *preview.notes, *left_out])
     return {
         "spiders": len(preview.spiders),
         "same_code": preview.same,
