@@ -40,6 +40,7 @@ LOADED_BY_NAME = {
         f"crawlservice.{feature}.chores": "the registry of chores"
         for feature in (
             "alerts",
+            "cases",
             "databases",
             "exports",
             "hosts",

@@ -19,7 +19,7 @@ SUPERUSER = "superuser"  # no group: Django's own
 
 LOOKED_AT = (
     "task", "page", "item", "generation", "era", "event", "schedule", "run", "host", "robotsfile",
-    "recipe", "recipeversion", "alert", "keptpage", "watch", "aliasrule", "previewreport",
+    "recipe", "recipeversion", "alert", "keptpage", "watch", "aliasrule", "previewreport", "case",
 )  # fmt: skip
 VIEWER = tuple(f"view_{name}" for name in LOOKED_AT)
 SUBMITTER = (*VIEWER, "submit_task", *(f"{verb}_token" for verb in ("add", "view", "change")))
@@ -28,6 +28,7 @@ OPERATOR = (
     "steer_task",
     "forget_generation",
     "handle_alert",
+    "handle_case",
     *(
         f"{verb}_{name}"
         for name in ("schedule", "recipe", "alertrule")

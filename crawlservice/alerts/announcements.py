@@ -65,7 +65,7 @@ def _announce(number: int, now: datetime) -> None:
         return
     if None not in (spiders := [some for _, some in receivers]):  # others wait for a target
         told = {*chain.from_iterable(filter(None, spiders))}
-        alerts = {pk: alert for pk, alert in alerts.items() if alert.spider in told}
+        alerts = {pk: alert for pk, alert in alerts.items() if wording.spiders_of(alert) & told}
     for batch in _batches(rule, alerts, now):
         _write(rule, receivers, batch, alerts, now)
 
@@ -111,7 +111,7 @@ def _write(
         if spiders is None:
             part = _untold(rule, target, batch, now)
         else:
-            its = {pk for pk, alert in alerts.items() if alert.spider in spiders}
+            its = {pk for pk, alert in alerts.items() if wording.spiders_of(alert) & spiders}
             part = _untold(rule, target, batch.of(its), now)
         if not (part.new or part.again or part.over):
             continue
@@ -197,7 +197,7 @@ def wants(rule: AlertRule, alert: Alert) -> bool:
     if threshold is not None and alert.value is not None and alert.value < threshold:
         return False
     return (
-        (not rule.spiders or alert.spider in rule.spiders)
+        (not rule.spiders or not wording.spiders_of(alert).isdisjoint(rule.spiders))
         and (not rule.hosts or alert.host in rule.hosts)
         and (not rule.labels or any(f"{k}={v}" in rule.labels for k, v in alert.labels.items()))
     )

@@ -30,7 +30,7 @@ class Alarm:
     """A subject that has a condition. ``subject`` identifies it; an open alert of the same
     condition and subject continues. ``since``: its start. ``facts``: JSON, for sentence and link.
     ``value``: compared with thresholds; None: there is none. ``task``: gives the alert its
-    labels."""
+    labels. ``acknowledged_at``: since when a person takes care of it."""
 
     kind: str
     subject: str
@@ -41,6 +41,7 @@ class Alarm:
     host: str = ""
     task: int | None = None
     severity: Severity | None = None  # None: as its condition
+    acknowledged_at: datetime | None = None
 
 
 @dataclass(frozen=True)

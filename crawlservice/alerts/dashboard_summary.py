@@ -1,4 +1,4 @@
-"""Needs: the open alerts, errors and findings for the top of the dashboard."""
+"""Needs: the open cases, alerts, errors and findings for the top of the dashboard."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from django.db.models import Q
 
 from crawlservice.alerts import state, wording
 from crawlservice.alerts.condition import conditions
+from crawlservice.cases.wording import owners_of, sentence_of
 from crawlservice.connections import clock
-from crawlservice.models import OPEN, Alert, Schedule, Severity
-from crawlservice.monitoring.owners import owners
+from crawlservice.models import OPEN, Alert, Case, Schedule, Severity
 from crawlservice.monitoring.ttl_cache import ttl_cache
 from crawlservice.quality.wording import QUALITY
 
 LOOKED_AT = 500  # open alerts
 MAX_ALERTS = 5  # of one condition
+MAX_CASES = 6  # open cases shown
 MAX_SCHEDULES = 5  # next schedules shown
 STALE_SPAN = timedelta(seconds=30)  # since the last look: from then on it says nothing of now
 OUTCOMES = ("task_failed", "task_errors")  # conditions of how a task ended
@@ -41,6 +42,15 @@ class Need:
     def place(self) -> str:
         """The path of the page of its cause."""
         return wording.place(self.alert)
+
+
+@dataclass(frozen=True)
+class NeedCase:
+    """An open case, as it is shown."""
+
+    case: Case
+    sentence: str
+    owners: str
 
 
 @dataclass(frozen=True)
@@ -69,8 +79,10 @@ class AlertGroup:
 class Needs:
     """``groups``: the most severe first. ``checked``: when the leading node looked last; None:
     never. ``stale``: that was too long ago to say anything of now. ``partial``: there are more
-    alerts than were read."""
+    alerts than were read. ``cases``: the latest open ones of ``all_cases``."""
 
+    cases: list[NeedCase]
+    all_cases: int
     groups: list[AlertGroup]
     acknowledged: int
     silenced: int
@@ -82,7 +94,7 @@ class Needs:
     @property
     def well(self) -> bool:
         """Whether nothing needs anybody, as far as is known."""
-        return not self.groups and not self.stale and self.checked is not None
+        return not self.cases and not self.groups and not self.stale and self.checked is not None
 
 
 @ttl_cache(seconds=1)
@@ -90,7 +102,8 @@ def snapshot() -> Needs:
     """The needs of this moment. Raises django.db.Error."""
     now = clock.now()
     schedules = Schedule.objects.filter(enabled=True, next_at__isnull=False).order_by("next_at")
-    rows = Alert.objects.filter(OPEN).order_by("-severity", "since", "pk")
+    rows = Alert.objects.filter(OPEN).exclude(kind="case")
+    rows = rows.order_by("-severity", "since", "pk")
     alerts = [*rows[: LOOKED_AT + 1]]
     quiet = Q(silenced_until__gt=now)
     silenced = [alert for alert in alerts if alert.silenced_until and alert.silenced_until > now]
@@ -98,7 +111,11 @@ def snapshot() -> Needs:
     hidden = {alert.pk for alert in silenced}
     shown = [a for a in _distinct(alerts) if a.pk not in hidden and a.acknowledged_at is None]
     checked = state.checked_at()
+    open_cases = Case.objects.filter(state=Case.State.OPEN).prefetch_related("spiders")
+    cases = [*open_cases.order_by("-pk")[: MAX_CASES + 1]]
     return Needs(
+        [NeedCase(one, sentence_of(one), ", ".join(owners_of(one))) for one in cases[:MAX_CASES]],
+        len(cases) if len(cases) <= MAX_CASES else open_cases.count(),
         _groups(shown),
         acknowledged,
         len(silenced),
@@ -157,7 +174,7 @@ def described(alert: Alert, now: datetime) -> dict[str, Any]:
         "link": wording.place(alert),
         "value": alert.value,
         "spider": alert.spider or None,
-        "owners": owners().get(alert.spider, ()),
+        "owners": wording.owners_of(alert),
         "host": alert.host or None,
         "labels": alert.labels,
         "since": alert.since,

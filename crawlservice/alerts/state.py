@@ -61,7 +61,8 @@ def record(
     for alert, finding in changed:  # it may be of another task now
         alert.labels = labels.get(finding.task or 0, {})
     Alert.objects.bulk_update(
-        [alert for alert, _finding in changed], ["facts", "value", "severity", "labels"]
+        [alert for alert, _finding in changed],
+        ["facts", "value", "severity", "labels", "acknowledged_at"],
     )
     gone = [
         alert.pk
@@ -93,10 +94,11 @@ def checked_at() -> datetime | None:
 def _renew(alert: Alert, finding: Alarm) -> bool:
     """Whether anything has changed."""
     severity = finding.severity or conditions()[finding.kind].severity
-    values = dict(finding.facts), finding.value, int(severity)
-    if (alert.facts, alert.value, alert.severity) == values:
+    handled = alert.acknowledged_at or finding.acknowledged_at
+    values = dict(finding.facts), finding.value, int(severity), handled
+    if (alert.facts, alert.value, alert.severity, alert.acknowledged_at) == values:
         return False
-    alert.facts, alert.value, alert.severity = values
+    alert.facts, alert.value, alert.severity, alert.acknowledged_at = values
     return True
 
 
@@ -111,6 +113,7 @@ def _alert(finding: Alarm, labels: Mapping[int, dict[str, str]], now: datetime) 
         host=finding.host[:HOST],
         labels=labels.get(finding.task or 0, {}),
         since=finding.since,
+        acknowledged_at=finding.acknowledged_at,
         opened_at=now,
         seen_at=now,
     )

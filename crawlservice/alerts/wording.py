@@ -47,6 +47,18 @@ def place(alert: Alert) -> str:
     return page_of("alert", alert.pk)
 
 
+def spiders_of(alert: Alert) -> set[str]:
+    """The spiders that it concerns: a case may have several."""
+    return {alert.spider, *_facts(alert).get("spiders", ())} - {""}
+
+
+def owners_of(alert: Alert) -> list[str]:
+    """The owners of its spiders."""
+    known = owners()
+    some = [known.get(spider, ()) for spider in sorted(spiders_of(alert))]
+    return [*dict.fromkeys(name for names in some for name in names)]
+
+
 def _facts(alert: Alert) -> Facts:
     return alert.facts if isinstance(alert.facts, dict) else {}
 
@@ -93,7 +105,7 @@ def described(alert: Alert) -> dict[str, Any]:
         "id": alert.pk,
         "text": sentence(alert),
         "spider": alert.spider or None,
-        "owners": [*owners().get(alert.spider, ())],
+        "owners": owners_of(alert),
         "host": alert.host or None,
         "since": _iso(alert.since),
         "resolved_at": alert.resolved_at and _iso(alert.resolved_at),

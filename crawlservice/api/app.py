@@ -7,7 +7,7 @@ from ninja import NinjaAPI
 
 from crawlframe.base.program import command
 from crawlservice.api import events, nodes, previews
-from crawlservice.api.alerts import alerts
+from crawlservice.api.alerts import alerts, cases
 from crawlservice.api.error_groups import error_groups
 from crawlservice.api.exports import exports
 from crawlservice.api.hosts import hosts
@@ -41,7 +41,7 @@ errors.handle(api)
 api.add_decorator(only_known)
 PARTS = (
     tasks, reparse, quality, labels, tables, kept_pages, files, error_groups,
-    spiders, nodes, previews, hosts, proxies, schedules, watches, events, alerts, exports,
+    spiders, nodes, previews, hosts, proxies, schedules, watches, events, alerts, cases, exports,
 )  # fmt: skip
 for part in PARTS:
     api.add_router("", part.router)

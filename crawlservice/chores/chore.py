@@ -24,6 +24,7 @@ FEATURES = (
     "scheduling",
     "watches",
     "webhooks",
+    "cases",
     "alerts",
     "exports",
     "databases",

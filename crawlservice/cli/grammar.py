@@ -110,6 +110,7 @@ VERBS = {
     "alert": {
         "list": "list open alerts",
         "ack": "acknowledge alerts",
+        "cases": "list the causes of bad runs; with a number, show or decide one",
         "target": "make a target, to which alerts are sent",
         "test": "send a test message to a target",
         "default": "make the rule that reports everything to all targets",

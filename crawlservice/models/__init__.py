@@ -1,7 +1,8 @@
 """The source of truth: tasks with labels and schedules, the ledger, items and files, logs, hosts,
 the cluster, people and their views, the outbox, alerts, exports, the robots.txt of origins, kept
 pages, the results of parsing them again, and reports of previews, recipes, the quality of runs,
-errors over tasks, decisions about spiders, our identity, proxies, watches, and rules of aliases."""
+cases, errors over tasks, decisions about spiders, our identity, proxies, watches, and rules of
+aliases."""
 
 from crawlservice.models.alert import (
     OPEN,
@@ -14,6 +15,7 @@ from crawlservice.models.alert import (
     Severity,
 )
 from crawlservice.models.alias import AliasRule, TaskAliases
+from crawlservice.models.case import Case, CaseSpider
 from crawlservice.models.cluster import Era, Generation, Installation, Sample
 from crawlservice.models.error import BulkRetry, ErrorGroup
 from crawlservice.models.export import EXPORT_NAME, Export, ExportFile
@@ -66,7 +68,8 @@ __all__ = (
     "EXPORT_NAME", "HELD", "HOST", "LABELS", "LABEL_NAME", "LABEL_VALUE", "MAX_REASON",
     "MEDIA_TYPE", "MODEL", "NOTE", "OPEN", "ORDERED", "PAGE_HOST", "SPIDER", "TAG",
     "UNSENT", "VERSION", "Action", "Alert", "AlertMessage", "AlertNotice",
-    "AlertReport", "AlertRule", "AlertTarget", "AliasRule", "BotKey", "BulkRetry", "Delivery",
+    "AlertReport", "AlertRule", "AlertTarget", "AliasRule", "BotKey", "BulkRetry", "Case",
+    "CaseSpider", "Delivery",
     "DisabledSpider", "Era", "ErrorGroup", "Event", "Export", "ExportFile", "Finding",
     "Generation", "Host", "HostCredential", "Installation", "Item", "KeptPage", "Label",
     "LogLine", "Page", "PageBody", "PageFile", "PageSegment", "ParsedPage", "PreviewReport",

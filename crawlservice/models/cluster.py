@@ -24,6 +24,7 @@ class Installation(models.Model):
     checked_at = models.DateTimeField(
         null=True, help_text="when a leading steward last looked for alerts"
     )
+    diagnosed = models.BigIntegerField(null=True, help_text="last event that cases were made of")
 
     def __str__(self) -> str:
         return str(self.uuid)

@@ -1,5 +1,5 @@
 """PageRetention: deletes kept pages by age, number and size, and bodies that no page has any more.
-Safe while crawls run: see rows.py."""
+Pages that cases hold stay. Safe while crawls run: see rows.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django.db.models import Count, Exists, Max, OuterRef, QuerySet, Sum
 from django.db.models.functions import Now
 
 from crawlframe.frontier.client.batches import chunks
-from crawlservice.models import KeptPage, PageBody, Task
+from crawlservice.models import Case, CaseSpider, KeptPage, PageBody, Task
 from crawlservice.pages.sample import SamplePage, surplus
 
 BATCH = 2_000  # rows deleted at a time
@@ -40,9 +40,11 @@ class PageRetention:
         self._newest = 0  # the number of the newest page of a sample that was looked at
         self._size = 0  # bytes of the bodies that were looked at and that a page has
         self._excess = 0  # bytes that are still to go
+        self._held: set[int] = set()  # numbers of pages that cases hold
 
     def step(self) -> bool:
         """Deletes a batch. Returns whether there may be more. Raises django.db.Error."""
+        self._held = held_pages()
         # Each of them, so that none waits for the others.
         more = [
             *(self._old(), self._surplus(), self._of_samples(), self._too_much(), self._sweep())
@@ -53,7 +55,7 @@ class PageRetention:
         if not settings.KEEP_PAGES:
             return False
         old = KeptPage.objects.filter(fetched_at__lt=Now() - timedelta(days=settings.KEEP_PAGES))
-        return _delete(old.order_by("fetched_at")) == BATCH
+        return _delete(old.exclude(pk__in=self._held).order_by("fetched_at")) == BATCH
 
     def _surplus(self) -> bool:
         """Deletes all but the newest of each task and reason, unless the task keeps all pages."""
@@ -66,7 +68,7 @@ class PageRetention:
             rows = failed.filter(task=task, reason=reason).order_by("-pk")
             before = rows.values_list("pk", flat=True)[keep:].first()
             if before is not None:  # it may be gone meanwhile
-                gone += _delete(rows.filter(pk__lte=before))
+                gone += _delete(rows.filter(pk__lte=before).exclude(pk__in=self._held))
         return gone >= BATCH
 
     def _of_samples(self) -> bool:
@@ -77,7 +79,8 @@ class PageRetention:
         newest = rows.aggregate(newest=Max("pk"))["newest"] or 0
         if newest > self._newest:
             columns = "pk", "task__spider", "sample", "task", "url", "body__stored"
-            found = rows.order_by("-pk").values_list(*columns).iterator(chunk_size=BATCH)
+            rows = rows.exclude(pk__in=self._held).order_by("-pk")
+            found = rows.values_list(*columns).iterator(chunk_size=BATCH)
             most = settings.CRAWLFRAME.keep_sample
             size = (settings.KEEP_PAGES_SIZE * MIB) // SAMPLES_PART
             for numbers in chunks(surplus(starmap(SamplePage, found), most, size), BATCH):
@@ -89,14 +92,15 @@ class PageRetention:
         """The oldest, if all of them take too much. A walk through all bodies has found that."""
         if self._excess <= 0 or not settings.KEEP_PAGES_SIZE:
             return False
-        oldest = KeptPage.objects.filter(body__segment=None).order_by("pk")[:BATCH]
+        rows = KeptPage.objects.filter(body__segment=None).exclude(pk__in=self._held)
+        oldest = rows.order_by("pk")[:BATCH]
         found = [*oldest.values_list("pk", "body__stored")]
         last = 0
         for last, size in found:  # noqa: B007
             self._excess -= size
             if self._excess <= 0:
                 break
-        _delete(KeptPage.objects.filter(pk__lte=last, body__segment=None))
+        _delete(rows.filter(pk__lte=last))
         if self._excess <= 0 or not found:
             # A new walk, for their bodies, and to sum up the remaining ones.
             self._excess = self._last = self._size = 0
@@ -129,6 +133,12 @@ class PageRetention:
             self._size += used.aggregate(taken=Sum("stored", default=0))["taken"]
         self._last = end
         return True
+
+
+def held_pages() -> set[int]:
+    """The numbers of the pages that live cases hold. Raises django.db.Error."""
+    live = CaseSpider.objects.filter(case__in=Case.objects.filter(Case.LIVE))
+    return {number for numbers in live.values_list("held", flat=True) for number in numbers}
 
 
 def pages_of_body() -> QuerySet[KeptPage]:

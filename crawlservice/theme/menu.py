@@ -52,6 +52,7 @@ GROUPS = {
         MenuEntry("output", ("export", "webhook", "delivery", "rowdelivery"), optional=True),
     ),
     _("Problems"): (
+        MenuEntry("troubleshoot", ("case",), optional=True),
         MenuEntry("warning", ("alert", "alertrule", "alerttarget", "alertmessage", "event")),
         MenuEntry("error", ("admin:errors",)),
     ),

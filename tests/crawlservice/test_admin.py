@@ -27,8 +27,8 @@ from tests.crawlservice.web import cells, counted, login, texts
 
 # Lists by the first role that sees them, and by the first that adds rows.
 SEEN_BY = {
-    "viewer": "alert aliasrule era event generation host item keptpage page recipe robotsfile run "
-    "schedule task watch",
+    "viewer": "alert aliasrule case era event generation host item keptpage page "
+    "previewreport recipe robotsfile run schedule task watch",
     "submitter": "token",
     "operator": "action alertmessage alertrule alerttarget delivery export proxy proxysource "
     "rowdelivery webhook",
@@ -37,7 +37,7 @@ SEEN_BY = {
 }
 ADDED_BY = {
     "submitter": "token watch",
-    "operator": "alertrule recipe schedule",
+    "operator": "alertrule previewreport recipe schedule",
     "administrator": "alerttarget export proxy proxysource user webhook",
     "superuser": "group hostcredential",
 }

@@ -180,4 +180,4 @@ def test_ours_are_listed_by_severity_and_urgency() -> None:
     known = [*conditions().values()]
     assert [one.severity for one in known] == sorted((one.severity for one in known), reverse=True)
     assert known[0].name == "no_leader"
-    assert len(known) == 19
+    assert len(known) == 20

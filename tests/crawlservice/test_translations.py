@@ -139,7 +139,7 @@ HIDDEN = {
     "published_limits", "limits_unsent", "sealed_secret",
     "minute", "minute_fetches", "before_fetches", "order_number", "unsent",
     "Alert.subject", "AlertMessage.key", "BulkRetry.first_page", "BulkRetry.last_page",
-    "BulkRetry.position", "Export.changed", "Profile.content",
+    "BulkRetry.position", "Case.key", "CaseSpider.held", "Export.changed", "Profile.content",
     "KeptPage.etag", "KeptPage.key", "KeptPage.modified", "KeptPage.record", "KeptPage.signature",
     "Watch.groups", "WatchedItem.key", "WatchedPage.key", "WatchedPage.mean_every",
     "WatchedPage.rank", "WatchedPage.record", "WatchedPage.said_at", "WatchedPage.said_every",

@@ -1,5 +1,5 @@
-"""Admin pages of alerts: rules, targets and messages."""
+"""Admin pages of cases and alerts: rules, targets and messages."""
 
-from crawlservice.admin.alerts import alerts, rules, targets
+from crawlservice.admin.alerts import alerts, cases, rules, targets
 
-__all__ = ["alerts", "rules", "targets"]
+__all__ = ["alerts", "cases", "rules", "targets"]

@@ -18,6 +18,7 @@ class OwnerFilter(admin.SimpleListFilter):
 
     title = _("owner")
     parameter_name = "owner"
+    field = "spider"  # or the way to it
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
         names = all_owners()
@@ -33,7 +34,7 @@ class OwnerFilter(admin.SimpleListFilter):
         chosen = self.value()
         if chosen is None:
             return queryset
-        return queryset.filter(spider__in=spiders_of(chosen, request.user))
+        return queryset.filter(**{f"{self.field}__in": spiders_of(chosen, request.user)})
 
 
 class Owned(DeclaredLookups):

@@ -20,6 +20,7 @@ from crawlservice.alerts.condition import (
     Unknown,
 )
 from crawlservice.alerts.wording import list_of, page_of
+from crawlservice.cases.coverage import covered
 from crawlservice.models import OPEN, Alert, Severity, Task
 from crawlservice.quality.wording import QUALITY, in_language
 
@@ -47,7 +48,8 @@ def _errors_of_task(facts: Facts) -> str:
 
 
 def _latest_runs(kind: str, outcome: Task.Outcome, now: datetime) -> Iterable[Task]:
-    """The latest run of each spider with the same arguments, if it ended so."""
+    """The latest run of each spider with the same arguments, if it ended so and no case is about
+    it."""
     rows = Task.objects.filter(outcome=outcome).order_by("-pk")
     ended = rows.values_list("pk", "spider", "arguments_hash", "finished_at")
     # Tasks that have an alert are looked at however many others came later.
@@ -65,7 +67,7 @@ def _latest_runs(kind: str, outcome: Task.Outcome, now: datetime) -> Iterable[Ta
         pk__gt=OuterRef("pk"),
         outcome__in=ENDED,
     )
-    latest = Task.objects.filter(~Exists(later), pk__in=[*found.values()])
+    latest = Task.objects.filter(~Exists(later), ~covered("spider", "pk"), pk__in=[*found.values()])
     columns = ("spider", "arguments_hash", "finished_at", "reason", "items")
     return latest.only(*columns, "ne", "cancelled", "excluded")
 

@@ -24,6 +24,7 @@ from crawlframe.errors import (
     UnknownSpider,
 )
 from crawlservice.alerts.state import AlertResolved
+from crawlservice.cases.decisions import CaseEnded
 from crawlservice.connections.installation import OtherInstallation
 from crawlservice.connections.lookup import NotFound
 from crawlservice.exports.changes import FromFile
@@ -124,6 +125,7 @@ KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (UnknownSpider, 422, "unknown_spider", ""),
     (SpiderDisabled, 409, "spider_disabled", ""),
     (AlertResolved, 409, "wrong_state", ""),
+    (CaseEnded, 409, "wrong_state", ""),
     (BadHost, 422, "invalid", ""),
     (WrongState, 409, "wrong_state", ""),
     (FromFile, 409, "from_file", ""),

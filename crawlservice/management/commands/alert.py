@@ -1,4 +1,4 @@
-"""alert: problems that need a person now; targets and the default rule."""
+"""alert: cases and problems that need a person now; targets and the default rule."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from django.core.management.base import CommandError
 from crawlframe.base.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.alerts import channels, rule_fields, state, wording
+from crawlservice.cases import decisions
+from crawlservice.cases.wording import described, owners_of, proof_of, sentence_of
 from crawlservice.cli.command import JsonCommand, ServiceCommand, add_dry_run
-from crawlservice.cli.listing import Listing, attributes, plain
+from crawlservice.cli.listing import Listing, attributes, facts_table, plain
 from crawlservice.cli.noun import Noun
 from crawlservice.cli.secret_input import read_secret
 from crawlservice.connections import clock
 from crawlservice.connections.lookup import find
-from crawlservice.models import OPEN, Alert, AlertRule, AlertTarget, Severity, Webhook
+from crawlservice.models import OPEN, Alert, AlertRule, AlertTarget, Case, Severity, Webhook
 
 MAX_ALERTS = 200  # alerts
 WHO: dict[str, Any] = {"command": True}
@@ -58,6 +60,66 @@ class AcknowledgeAlerts(ServiceCommand):
         done = state.acknowledge(options["numbers"], WHO)
         by_hand = "reopen them in the admin, under Alerts"
         self.done(f"alerts acknowledged: {done}", None, by_hand=by_hand)
+
+
+CASES = Listing[Case](
+    "cases",
+    {
+        **attributes("id=pk", "cause", "state", "since"),
+        "what": sentence_of,
+    },
+    "No case is open.",
+    folded=("what",),
+    described=described,
+)
+
+
+class Cases(JsonCommand):
+    help = (
+        "Lists the causes of bad runs that have not ended. With a number, shows one with its "
+        "proof and examples, acknowledges or closes it."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("number", nargs="?", type=int, metavar="NUMBER")
+        decision = parser.add_mutually_exclusive_group()
+        decision.add_argument("--ack", action="store_true", help="acknowledge it")
+        decision.add_argument("--close", action="store_true", help="end it")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        number = options["number"]
+        if number is None:
+            if options["ack"] or options["close"]:
+                raise CommandError("name the case: its number is in the list without options")
+            rows = decisions.live_first().prefetch_related("spiders")[:MAX_ALERTS]
+            self.show_list(CASES, [*rows], options["json"])
+        elif options["ack"] or options["close"]:
+            case = decisions.get_live(number)
+            act = decisions.acknowledge if options["ack"] else decisions.close
+            act([case.pk], WHO)
+            verb = "acknowledged" if options["ack"] else "closed"
+            self.done(plain(f"case {case.pk} {verb}: {sentence_of(case)}"), None)
+        elif options["json"]:
+            self.show_json(described(decisions.get(number)))
+        else:
+            self._show(decisions.get(number))
+
+    def _show(self, case: Case) -> None:
+        owners = ", ".join(owners_of(case))
+        facts = [
+            ("case", f"{case.pk}, {case.state}"),
+            ("cause", sentence_of(case)),
+            ("to blame", str(case.get_blame_display())),
+            ("proof", "\n".join(proof_of(case))),
+            ("since", f"{case.since:%Y-%m-%d %H:%M:%S} UTC, task {case.first_task}"),
+            ("first bad page", case.first_url),
+            ("owner", owners),
+        ]
+        for one in case.examples:
+            was, now = (repr(one[name]) if one[name] else "nothing" for name in ("old", "new"))
+            facts.append((one["field"] or "page", f"{was} -> {now}\n{one['url']}"))
+        self.console.print(facts_table((name, value or "-") for name, value in facts))
 
 
 class MakeTarget(ServiceCommand):
@@ -119,6 +181,7 @@ class Command(Noun):
     verbs = {
         "list": ListAlerts,
         "ack": AcknowledgeAlerts,
+        "cases": Cases,
         "target": MakeTarget,
         "test": TestTarget,
         "default": MakeDefaultRule,

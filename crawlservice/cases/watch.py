@@ -1,0 +1,131 @@
+"""CaseWatch: makes cases of events of tasks, each once, and ends cases. Only one leader does it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Protocol
+
+from django.db.models.functions import Now
+
+from crawlframe.base.bounded_dict import BoundedDict
+from crawlservice.cases import state
+from crawlservice.cases.blame import TrialResult, blame, needs_trial
+from crawlservice.cases.coverage import TELLING
+from crawlservice.cases.diagnosis import Diagnosis, diagnose
+from crawlservice.cases.evidence import BadRun, bad_run
+from crawlservice.connections.contained import contained
+from crawlservice.models import Event, Task
+
+log = logging.getLogger(__name__)
+
+MAX_TASKS = 20  # whose runs are looked at in a round
+FIRST_SPAN = timedelta(days=1)  # events that the first look goes back
+TRIALS = 1_000  # results of trials that are remembered
+OLD_EVERY = 600  # rounds between two looks at old cases
+
+Pages = Mapping[str, list[int]]
+Found = tuple[BadRun, Diagnosis]
+Tried = tuple[str, str, str]  # good and bad version, spider
+
+
+class Trial(Protocol):
+    """A trial of two versions that runs, as TrialProcess."""
+
+    versions: tuple[str, str]
+
+    def results(self) -> dict[str, TrialResult] | None: ...
+
+    def stop(self) -> None: ...
+
+
+class CaseWatch:
+    """``settled`` returns the number of the last event before which none is missing. ``try_pages``
+    starts a trial of a good and a bad version on pages of spiders. ``still_here`` is called
+    repeatedly."""
+
+    def __init__(
+        self,
+        settled: Callable[[], int],
+        try_pages: Callable[[str, str, Pages], Trial],
+        still_here: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._settled, self._try, self._still_here = settled, try_pages, still_here
+        self._trial: Trial | None = None
+        self._waiting: list[Found] = []  # for trials
+        self._until = 0  # the last event of the batch that waits
+        self._more = False  # whether there are events after it
+        self._results: BoundedDict[Tried, TrialResult] = BoundedDict(TRIALS)
+        self._rounds = 0
+
+    def tick(self) -> None:
+        """One round. Raises django.db.Error."""
+        if self._trial is not None and (found := self._trial.results()) is not None:
+            for spider, result in found.items():
+                self._results[(*self._trial.versions, spider)] = result
+            self.stop()
+        if self._trial is None:
+            self._advance()
+        if self._rounds % OLD_EVERY == 0:
+            state.end_old()
+        self._rounds += 1
+
+    def stop(self) -> None:
+        if self._trial is not None:
+            self._trial.stop()
+            self._trial = None
+
+    def _advance(self) -> None:
+        if not self._waiting:
+            self._read()
+        self._waiting = [one for one in self._waiting if not self._record(*one)]
+        if self._waiting:
+            self._begin_trial()
+            return
+        if self._until:
+            state.mark(self._until)
+        if not self._more:  # no run that is still to be looked at may be a bad one
+            state.end_fixed()
+
+    def _read(self) -> None:
+        """The next events, and the bad runs that they are about."""
+        last, settled = state.marked(), self._settled()
+        rows = Event.objects.filter(pk__lte=settled, kind__in=TELLING).exclude(task=None)
+        rows = rows.filter(created_at__gt=Now() - FIRST_SPAN) if last is None else rows
+        found = rows.filter(pk__gt=last or 0).order_by("pk").values_list("pk", "task")
+        tasks: dict[int, int] = {}  # the number of the last event of each
+        self._until, self._more = settled if last is None or settled > last else 0, False
+        for pk, task in found.iterator(chunk_size=100):
+            if task not in tasks and len(tasks) == MAX_TASKS:
+                self._until, self._more = pk - 1, True
+                break
+            tasks[task] = pk
+        for row in Task.objects.filter(pk__in=tasks).defer("seeds").order_by("pk"):
+            with contained(f"the case of task {row.pk}"):
+                if run := bad_run(row):
+                    self._waiting += [(run, one) for one in diagnose(run.evidence)]
+            self._still_here()
+
+    def _record(self, run: BadRun, found: Diagnosis) -> bool:
+        """Whether a case was made of it; it may wait for a trial."""
+        good, bad = run.evidence.versions
+        known = self._results.get((good, bad, run.task.spider))
+        if needs_trial(found, good, bad) and known is None:
+            return False
+        with contained(f"the case of task {run.task.pk}"):
+            state.record(run, found, blame(found, good, bad, known))
+        return True
+
+    def _begin_trial(self) -> None:
+        """Of all spiders that wait with the versions of the first one."""
+        versions = self._waiting[0][0].evidence.versions
+        pages: dict[str, list[int]] = {}
+        for run, _ in self._waiting:
+            if run.evidence.versions == versions:
+                pages.setdefault(run.task.spider, []).extend(run.old_pages)
+        try:
+            self._trial = self._try(*versions, pages)
+        except OSError as error:
+            for spider in pages:
+                self._results[(*versions, spider)] = TrialResult(problem=str(error))
