@@ -25,7 +25,7 @@ _FUNCTION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")  # module:func
 
 CACHES = ("", "on", "refresh")
 AFFINITIES = ("off", "host", "domain")
-PREVIEWS = ("off", "ask", "refuse")
+PREVIEWS = ("", "off", "ask", "refuse")
 PREFIX = "CRAWLFRAME_"  # of the environment variables
 POSITIVE = (
     "workers", "concurrency", "partitions", "lease", "beat", "deadline", "max_memory", "max_age",
@@ -66,7 +66,7 @@ class Settings:
     load_timeout: Tuning[float] = 30.0  # seconds for the import of a module of the spiders
     recorded: Path = Path("tests", "recorded")  # directory of recorded pages, next to the spiders
     check_timeout: Tuning[float] = 60.0  # seconds for pages that a new version is checked with
-    preview: str = "off"  # of each new version on kept pages: off, ask, refuse
+    preview: str = ""  # of each new version on kept pages: off, ask, refuse; "" = see docs
     deadline: float = 120.0  # seconds a callback may run before its worker is killed
     max_memory: int = 1024  # MiB of a worker, above which it is replaced
     transfer_memory: Tuning[int] = 256  # MiB of the bodies of a worker's transfers
@@ -96,6 +96,11 @@ class Settings:
     def __post_init__(self) -> None:
         if not self.user_agent:
             object.__setattr__(self, "user_agent", default_user_agent(self.contact))
+
+    @property
+    def previews(self) -> bool:
+        """Whether each new version is run over kept pages."""
+        return self.preview not in ("", "off")
 
     @property
     def signature_agent(self) -> str:
@@ -129,7 +134,7 @@ class Settings:
             )
         if self.preview not in PREVIEWS:
             raise ConfigError(
-                f"CRAWLFRAME_PREVIEW={self.preview!r} must be one of {', '.join(PREVIEWS)}"
+                f"CRAWLFRAME_PREVIEW={self.preview!r} must be one of {', '.join(PREVIEWS[1:])}"
             )
         if wrong_in_head({"User-Agent": self.user_agent}, {}):
             raise ConfigError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -29,6 +30,11 @@ from crawlservice.ledger.recovery import uncounted
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.monitoring import lives
 from crawlservice.pages import page_trial
+from crawlservice.pages.to_try import tried_spiders
+
+log = logging.getLogger(__name__)
+
+ANSWER_SECONDS = 5.0  # seconds within which the database says which spiders have kept pages
 
 
 class DjangoServices(Services):
@@ -70,6 +76,16 @@ class DjangoServices(Services):
     def renew(self, registry: Registry, limit: float, loading: Callable[[str], None]) -> None:
         try:
             registry.renew(sources_of(self._settings), limit=limit, loading=loading)
+        finally:
+            connections.close_all()
+
+    def with_pages(self, spiders: list[str] | None) -> list[str] | None:
+        try:
+            with watch(ANSWER_SECONDS):
+                return tried_spiders(spiders)
+        except DatabaseError as error:
+            log.warning("it is unknown which spiders have kept pages: %s", error)
+            return []
         finally:
             connections.close_all()
 

@@ -322,6 +322,7 @@ def manage_env(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]
     env["REDIS_URL"] = request.getfixturevalue("redis_url")
     env["PYTHONUNBUFFERED"] = "1"
     env["CRAWLFRAME_BROWSER_PAGES"] = "0"  # no process besides steward, template and workers
+    env["CRAWLFRAME_PREVIEW"] = "off"  # versions that lose callbacks go live
     if "database" in request.fixturenames:
         env["DATABASE_URL"] = request.getfixturevalue("database")
     return env

@@ -124,6 +124,17 @@ def test_only_a_changed_module_is_imported_again(package: Package) -> None:
     assert registry.spiders.keys() == {*others(4), "renamed"}
 
 
+def test_the_renewed_spiders_are_known(package: Package) -> None:
+    registry = package.load(
+        **others(6), base="VALUE = 1", shop=f"import shops.base\n{plain('shop')}"
+    )
+    assert registry.renewed is None
+    package.renew(base="VALUE = 2")
+    assert registry.renewed == ["shop"]
+    package.renew()
+    assert registry.renewed == []
+
+
 def test_nothing_is_imported_when_nothing_has_changed(package: Package) -> None:
     package.load(**others(2), shop=plain("shop"))
     assert package.renew(shop=plain("shop")) == set()

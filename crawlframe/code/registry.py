@@ -63,7 +63,8 @@ class Registry:
     module -> its problem; the first line names file, line and error, a traceback may follow.
     ``files``: files outside the package that belong to the code: the authors' modules that were
     imported for it, and files that spiders declare; a directory stands for all files below.
-    ``listed``: the files of the package, sorted, with their stamps before the import."""
+    ``listed``: the files of the package, sorted, with their stamps before the import. ``renewed``:
+    the spiders whose modules the last renewal has imported again; None before there was one."""
 
     def __init__(self, finder: SourceFinder, limit: float | None) -> None:
         self.spiders: dict[str, type[Spider]] = {}
@@ -72,6 +73,7 @@ class Registry:
         self.files: list[Path] = []
         self.directory = Path()  # of the package
         self.listed: dict[str, Stamp] = {}
+        self.renewed: list[str] | None = None
         self.owners: Callable[[str], tuple[str, ...]] = lambda spider: ()
         self._finder = finder
         self._limit = limit
@@ -84,7 +86,7 @@ class Registry:
         self._ran_into = False  # an import has failed while it ran
         self._package: Path | str = ""
         self._modules: dict[str, Path] = {}  # of the package
-        self._data = ""  # digest of the files that are no modules
+        self.data = ""  # digest of the files that are no modules, as they were loaded; "": unknown
 
     @classmethod
     def load(
@@ -160,8 +162,8 @@ class Registry:
         outside |= self._finder.loaded.keys() - self._before
         before, inside = self.files, (f"{self.directory}/", f"{ENGINE}/")
         self.files = sorted(Path(path) for path in outside if not f"{path}/".startswith(inside))
-        if trace is not None and (not self._data or self.files != before):
-            self._data = self._data_on_disk()
+        if trace is not None and (not self.data or self.files != before):
+            self.data = self._data_on_disk()
 
     def renew(
         self,
@@ -189,7 +191,9 @@ class Registry:
         self._drop(stale, kept)
         self._modules = modules
         self._finder.refused, self._ran_into = {}, False
-        self._take_all([name for name in modules if name not in kept], sources)
+        again = [name for name in modules if name not in kept]
+        self._take_all(again, sources)
+        self.renewed = [info.name for name in again for _, info in self._found.get(name, ())]
         if self._ran_into:
             raise NotRenewable("an import failed, maybe because of what is there from before")
         if far := sorted(stale & trace.effects.keys()):
@@ -197,7 +201,7 @@ class Registry:
 
     def _stale(self, trace: Trace, now: Mapping[str, Path]) -> set[str]:
         """The modules to be imported again, also those that are gone. Raises NotRenewable."""
-        if self._data_on_disk() != self._data:
+        if self._data_on_disk() != self.data:
             raise NotRenewable("a file that is no module has changed")
         found: set[str] = set()
         changed = {*self._finder.changed()}

@@ -52,6 +52,7 @@ class CheckRecorded(Message, tag="check"):
     spiders: list[str]
     trial: str = ""  # the id of its order
     live: str = ""  # the live version
+    tried: list[str] | None = []  # as in CodeLoaded
 
 
 class ServePages(Message, tag="serve"):
@@ -143,6 +144,9 @@ class CodeLoaded(Message, tag="loaded"):
     checks: dict[str, str] = {}  # spider with check = "recorded" -> digest of its code
     item_classes: bool = False  # whether items other than dicts may come
     renewable: bool = False  # whether a template can be forked that imports only what changes
+    # Spiders whose code is not that of the template before, and which have kept pages; None: those
+    # are unknown, because everything was imported.
+    tried: list[str] | None = []
 
     @property
     def summary(self) -> LoadedCode:

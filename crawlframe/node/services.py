@@ -38,6 +38,11 @@ class Services(Protocol):
         """Imports the modules that workers need besides the spiders. Returns why they cannot run,
         "" if they can. Leaves no connection open."""
 
+    def with_pages(self, spiders: list[str] | None) -> list[str] | None:
+        """Those of these spiders that have good kept pages. None stands for all spiders, and is
+        returned if any page is kept. If the database does not answer within some seconds, none
+        has. Leaves no connection open."""
+
     def run_checker(
         self, registry: Registry, version: str, channel: FromChildLine, line: socket.socket | None
     ) -> None:

@@ -15,13 +15,15 @@ from msgspec.structs import replace
 from crawlframe.errors import CrawlframeError
 from crawlframe.node.channel import Channel, ChannelClosed
 from crawlframe.preview.comparison import SpiderComparison, Tried
-from crawlframe.preview.rules import PreviewRules, Regression, RulesError, name_of
+from crawlframe.preview.rules import NAME, PreviewRules, Regression, RulesError, name_of
 from crawlframe.preview.side import (
     FROM_WORKER,
     TO_WORKER,
+    Marks,
     Order,
     PageTried,
     PageWorker,
+    TellMarks,
     ToWorker,
 )
 
@@ -33,6 +35,7 @@ AHEAD = 8  # pages that the live version may be behind
 MAX_BYTES = 8 << 20  # bytes of their bodies
 ENOUGH_PAGES = 20  # pages of a spider that are compared though it is certain to have errors
 ANSWER_SECONDS = 10.0  # seconds that the live version may take for a page
+LATE = "the live version took longer than {:g} s"
 LINES = 3  # differences of a spider that are named
 
 Keep = Callable[[str, Sequence[SpiderComparison], Sequence[Regression]], None]
@@ -66,31 +69,42 @@ class NodePreview:
         self._worker.serve(Channel(self._line, TO_WORKER))
 
     def problems(
-        self, live: str, spiders: Sequence[str], begins: Callable[[str, str], None]
+        self, live: str, spiders: Sequence[str] | None, begins: Callable[[str, str], None]
     ) -> dict[str, str]:
-        """The differences from the ``live`` version that are errors, by spider. ``begins`` is
-        called with spider and URL before each page. If the live version does not answer, or the
-        pages cannot be read, nothing more is compared."""
+        """The differences from the ``live`` version that are errors, by spider; None stands for all
+        spiders whose code differs. ``begins`` is called with spider and URL before each page. If
+        the live version does not answer, or the pages cannot be read, nothing more is compared."""
         try:
             rules = PreviewRules.read(self._package)
         except RulesError as error:
-            return dict.fromkeys(spiders[:1], str(error))
-        limit = min(MOST_PAGES, max(FEWEST_PAGES, PAGES // max(1, len(spiders))))
+            return {next(iter(spiders or ()), NAME): str(error)}
         other = _Other(self._line)
         compared, errors = [], []
         with self._worker.around.guard():
-            for spider in spiders:
-                comparison = SpiderComparison(spider, rules.ignores(spider))
-                try:
+            try:
+                names = self._changed(other) if spiders is None else spiders
+                limit = min(MOST_PAGES, max(FEWEST_PAGES, PAGES // max(1, len(names))))
+                for spider in names:
+                    comparison = SpiderComparison(spider, rules.ignores(spider))
                     self._compare(comparison, self._pages(spider, limit), other, rules, begins)
-                except (ChannelClosed, PagesAway, TimeoutError) as error:
-                    log.warning("kept pages are not compared further: %s", error)
-                    break
-                compared.append(comparison)
-                errors += rules.regressions(comparison)
+                    compared.append(comparison)
+                    errors += rules.regressions(comparison)
+            except (ChannelClosed, PagesAway, TimeoutError) as error:
+                log.warning("kept pages are not compared further: %s", error)
         if errors:
             self._keep(live, compared, errors)
         return {one.spider: text for one in compared if (text := _in_words(one, errors))}
+
+    def _changed(self, other: _Other) -> list[str]:
+        """The spiders that both versions have and whose code differs; all of them if the readers of
+        what differs are unknown. Raises ChannelClosed and TimeoutError."""
+        other.ask_marks()
+        ours = self._worker.marks()
+        theirs = other.marks()
+        both = sorted(ours.marks.keys() & theirs.marks.keys())
+        if not ours.data or ours.data != theirs.data:
+            return both
+        return [name for name in both if ours.marks[name] != theirs.marks[name]]
 
     def _compare(
         self,
@@ -136,6 +150,19 @@ class _Other:
         self._asked: dict[int, _Asked] = {}  # by number, in order
         self._number = 0
 
+    def ask_marks(self) -> None:
+        """Raises ChannelClosed."""
+        self._channel.send(TellMarks())
+
+    def marks(self) -> Marks:
+        """The answer. Raises ChannelClosed and TimeoutError."""
+        while True:
+            if not select.select([self._channel], [], [], ANSWER_SECONDS)[0]:
+                raise TimeoutError(LATE.format(ANSWER_SECONDS))
+            for message in self._channel.receive():
+                if isinstance(message, Marks):
+                    return message
+
     def ask(self, page: Order) -> _Asked:
         """Raises ChannelClosed."""
         asked = _Asked(page)
@@ -159,11 +186,12 @@ class _Other:
             if writable:
                 self._channel.flush()
             for message in self._channel.receive() if readable else ():
-                self._take(comparison, message)
+                if isinstance(message, PageTried):
+                    self._take(comparison, message)
             if not waits:
                 return
             if not readable and not writable:
-                raise TimeoutError(f"the live version took longer than {ANSWER_SECONDS:g} s")
+                raise TimeoutError(LATE.format(ANSWER_SECONDS))
 
     @property
     def _size(self) -> int:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.preview.comparison import Tried
-from crawlframe.preview.side import Order, PreviewFailed, Side, ToWorker
+from crawlframe.preview.side import Order, PageTried, PreviewFailed, Side, ToWorker
 
 WINDOW = 16  # pages that wait for a worker
 MAX_BYTES = 16 << 20  # bytes of bodies that wait for a worker, unless one has more
@@ -61,6 +61,8 @@ class TryingWorker:
             self.channel.flush()
         try:
             for message in self.channel.receive() if readable else ():
+                if not isinstance(message, PageTried):
+                    continue
                 self._since, self._early = time.monotonic(), 0
                 del self.pending[message.number]
                 yield message.number, message.result

@@ -120,6 +120,18 @@ class TryRecorded(Message, tag="recorded"):
 Order = TryPage | TryRecorded
 
 
+class TellMarks(Message, tag="marks"):
+    """To a worker: answer with Marks."""
+
+
+class Marks(Message, tag="marks"):
+    """Worker: the marks of its spiders, which change with the modules that they import, and that of
+    all files that are no modules; "" if that is unknown."""
+
+    marks: dict[str, str]
+    data: str
+
+
 class PageTried(Message, tag="tried"):
     """Worker: the result of a page, as Tried has it."""
 
@@ -134,12 +146,12 @@ class PageTried(Message, tag="tried"):
 
 
 _FROM_LOADER: Decoder[Loading | Loaded | NotLoadable] = Decoder(Loading | Loaded | NotLoadable)
-TO_WORKER: Decoder[Order] = Decoder(Order)
-FROM_WORKER: Decoder[PageTried] = Decoder(PageTried)
+TO_WORKER: Decoder[Order | TellMarks] = Decoder(Order | TellMarks)
+FROM_WORKER: Decoder[PageTried | Marks] = Decoder(PageTried | Marks)
 _NOTHING: Decoder[Any] = Decoder()
 
-ToParent = Channel[PageTried, Order]
-ToWorker = Channel[Order, PageTried]
+ToParent = Channel[PageTried | Marks, Order | TellMarks]
+ToWorker = Channel[Order | TellMarks, PageTried | Marks]
 
 
 @dataclass
@@ -309,7 +321,13 @@ class PageWorker:
         """Tries pages until there is nobody to ask for it."""
         with self.around.guard(), suppress(ChannelClosed):
             for order in received(channel):
-                channel.send_all(self.tried(order))
+                if isinstance(order, TellMarks):
+                    channel.send_all(self.marks())
+                else:
+                    channel.send_all(self.tried(order))
+
+    def marks(self) -> Marks:
+        return Marks(marks(self.registry, self.registry.spiders), self.registry.data)
 
     def tried(self, order: Order) -> PageTried:
         try:

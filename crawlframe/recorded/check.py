@@ -36,7 +36,7 @@ def run_checker(
     registry: Registry,
     channel: FromChildLine,
     run_trial: Callable[[str], None],
-    preview: Callable[[str, list[str], Begins], dict[str, str]] = lambda live, spiders, begins: {},
+    preview: Callable[[str, list[str] | None, Begins], dict[str, str]] = lambda *given: {},
     serve: Callable[[], None] = lambda: None,
     guard: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> None:
@@ -59,7 +59,7 @@ def run_checker(
                 )
             problems |= preview(
                 message.live,
-                [one for one in message.spiders if one not in problems],
+                message.tried and [one for one in message.tried if one not in problems],
                 lambda spider, url: channel.send_all(CheckingPage(spider, url, kept=True)),
             )
             _end_started()

@@ -15,6 +15,7 @@ from crawlservice.models import KeptPage, Task
 from crawlservice.pages.sources import source_pages
 
 LOOK_AT = 10  # rows that are looked at for each page of the sample
+MANY = 20  # spiders from which on they are not looked up one by one
 CHUNK = 64  # pages that are read at a time
 Row = tuple[int, int, bytes | memoryview, str]  # number, task, record and URL of a page
 BAD = (Task.Outcome.FAILED, Task.Outcome.CANCELLED)
@@ -34,6 +35,17 @@ def pages_to_try(spider: str, limit: int) -> Iterator[tuple[dict[str, Any], Sour
             for page in found.values():
                 if not page.problem and page.task in arguments:
                     yield arguments[page.task], page
+
+
+def tried_spiders(spiders: list[str] | None) -> list[str] | None:
+    """Those of these spiders that have good pages; all of them if they are many. None stands for
+    all spiders, and is returned if any page is kept. Raises django.db.Error."""
+    good = KeptPage.objects.filter(reason="")
+    if not (good.filter(sample__isnull=False).exists() or good.exists()):
+        return []
+    if spiders is None or len(spiders) > MANY:
+        return spiders
+    return [name for name in spiders if _with_pages(Task.objects.filter(spider=name)).exists()]
 
 
 def spiders_with_pages() -> list[str]:

@@ -21,7 +21,8 @@ from crawlframe.recorded.folder import Exchange, Head, RecordedPage, Recording
 from crawlframe.request.request import Request
 from crawlservice.cli.preview_report import as_json, markdown
 from crawlservice.models import Item, KeptPage, Page, PageBody, Task
-from crawlservice.pages.to_try import pages_to_try, spiders_with_pages
+from crawlservice.pages import to_try
+from crawlservice.pages.to_try import pages_to_try, spiders_with_pages, tried_spiders
 from crawlservice.preview.preview import NothingToPreview, PreviewOrder
 from crawlservice.preview.result import Preview
 from tests.repository import Repository
@@ -371,6 +372,19 @@ def test_the_sample_has_pages_of_each_callback_and_template() -> None:
     assert sorted(numbers) == [*range(41, 50), 50]
     assert len([*pages_to_try("alpha", 1)]) == 1
     assert [*pages_to_try("beta", 10)] == []
+
+
+def test_the_spiders_that_are_tried_have_good_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tried_spiders(None) == []
+    assert tried_spiders(["alpha"]) == []
+    keep("alpha", 1, PAGE, reason="callback")
+    assert tried_spiders(None) == []
+    keep("beta", 1, PAGE)
+    keep("gamma", 1, PAGE, sample="parse")
+    assert tried_spiders(None) is None
+    assert tried_spiders(["alpha", "beta", "gamma", "delta"]) == ["beta", "gamma"]
+    monkeypatch.setattr(to_try, "MANY", 1)
+    assert tried_spiders(["alpha", "beta"]) == ["alpha", "beta"]
 
 
 def test_recorded_pages_are_tried_where_none_is_kept(project: Project) -> None:

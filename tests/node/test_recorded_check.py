@@ -56,20 +56,26 @@ class Checking(NoForks):
         self._theirs = theirs
         return checker
 
-    def asked_now(self) -> list[str]:
-        """The spiders that the last checker is to replay."""
+    def message(self) -> CheckRecorded:
+        """What the last checker is to do."""
         [message] = self._theirs.receive()
         assert isinstance(message, CheckRecorded)
-        return message.spiders
+        return message
+
+    def asked_now(self) -> list[str]:
+        """The spiders that the last checker is to replay."""
+        return self.message().spiders
 
 
 class CheckedNode(Node):
     """A node whose versions have recorded pages."""
 
     pool: Checking
+    tried: list[str] | None
 
     def __init__(self, stack: ExitStack) -> None:
         super().__init__(stack)
+        self.tried = []
         self.pool = Checking(stack)
         self.code_reload._pool = self.code_reload._check._pool = self.pool
 
@@ -84,7 +90,7 @@ class CheckedNode(Node):
 
     def loads(self, version: str, **marks: str) -> None:
         self.change()
-        self.says(with_checks(version, **marks))
+        self.says(msgspec.structs.replace(with_checks(version, **marks), tried=self.tried))
 
 
 def with_checks(version: str, **marks: str) -> CodeLoaded:
@@ -239,9 +245,39 @@ def test_a_version_that_cannot_be_checked_is_loaded_again(live: CheckedNode) -> 
 
 @pytest.fixture
 def previewing(live: CheckedNode) -> CheckedNode:
-    """A node that runs kept pages by both versions."""
-    live.code_reload._check._previews = True
+    """A node that runs kept pages of shop by both versions."""
+    live.tried = ["shop"]
     return live
+
+
+def test_a_version_without_kept_pages_forks_nothing(live: CheckedNode) -> None:
+    before = len(live.pool.checkers)
+    live.loads("2", shop="a", news="a")
+    assert (live.live, len(live.pool.checkers)) == ("2", before)
+
+
+@pytest.mark.parametrize("tried", [[], None])
+def test_the_same_code_once_more_is_live_already(
+    previewing: CheckedNode, tried: list[str] | None
+) -> None:
+    previewing.loads("2", shop="a", news="a")
+    previewing.checks(Checked({}))
+    live, before = previewing.code_reload.live, len(previewing.pool.checkers)
+    previewing.tried = tried
+    previewing.loads("2", shop="a", news="a")
+    assert previewing.code_reload.live is live
+    assert len(previewing.pool.checkers) == before
+
+
+def test_of_everything_that_was_imported_the_checkers_find_what_differs(
+    previewing: CheckedNode,
+) -> None:
+    previewing.tried = None
+    previewing.loads("2", shop="a", news="a")
+    message = previewing.pool.message()
+    assert (message.spiders, message.tried, message.live) == ([], None, "1")
+    previewing.code_reload.on_exit(previewing.checker, -signal.SIGSEGV, previewing.now)
+    assert previewing.code_reload.state.problem.startswith("the check of kept pages ended")
 
 
 def test_kept_pages_are_run_by_the_live_version_too(previewing: CheckedNode) -> None:

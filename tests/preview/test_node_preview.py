@@ -19,7 +19,15 @@ from crawlframe.pages.reparse import SourcePage
 from crawlframe.preview import node_preview
 from crawlframe.preview.comparison import SpiderComparison
 from crawlframe.preview.node_preview import AHEAD, ENOUGH_PAGES, NodePreview, PagesAway
-from crawlframe.preview.side import TO_WORKER, Order, PageTried, TryPage, received
+from crawlframe.preview.side import (
+    TO_WORKER,
+    Marks,
+    Order,
+    PageTried,
+    TellMarks,
+    TryPage,
+    received,
+)
 
 Result = Callable[[int], Any]  # the item of the page with this number
 PAGES = 60
@@ -51,18 +59,25 @@ class Sides:
         self.kept: list[SpiderComparison] = []
         self.behind = 0  # pages that the live version was behind at most
 
-    def problems(self, *spiders: str, pages: Any = None) -> dict[str, str]:
+        self.marks = Marks({}, ""), Marks({}, "")  # live, new
+
+    def problems(self, *spiders: str | None, pages: Any = None) -> dict[str, str]:
         ours, theirs = socket.socketpair()
         thread = threading.Thread(target=self._serve, args=(theirs,))
         thread.start()
-        worker: Any = SimpleNamespace(tried=self._tried, around=SimpleNamespace(guard=nullcontext))
+        worker: Any = SimpleNamespace(
+            tried=self._tried,
+            around=SimpleNamespace(guard=nullcontext),
+            marks=lambda: self.marks[1],
+        )
 
         def keep(live: str, compared: Any, errors: Any) -> None:
             self.kept += compared
 
         preview = NodePreview(worker, pages or self._pages, self.package, ours, keep)
         try:
-            return preview.problems("1", spiders, lambda spider, url: None)
+            names = None if spiders == (None,) else [one for one in spiders if one]
+            return preview.problems("1", names, lambda spider, url: None)
         finally:
             ours.close()
             thread.join()
@@ -81,6 +96,9 @@ class Sides:
         channel: Any = Channel(line, TO_WORKER)
         try:
             for order in received(channel):
+                if isinstance(order, TellMarks):
+                    channel.send_all(self.marks[0])
+                    continue
                 self.asked["live"].append(order.page.number)
                 self.behind = max(self.behind, len(self.asked["new"]) - len(self.asked["live"]))
                 channel.send_all(answer(order, self.live))
@@ -180,3 +198,22 @@ def test_large_pages_do_not_pile_up(sides: Sides, monkeypatch: pytest.MonkeyPatc
     assert sides.problems("shop") == {}
     assert sides.behind <= 1
     assert sides.asked["live"] == [*range(PAGES)]
+
+
+@pytest.mark.parametrize(
+    ("live", "new", "tried"),
+    [
+        (Marks({"shop": "a", "news": "a", "old": "a"}, "d"), Marks({"shop": "b", "news": "a"}, "d"),
+         {"shop"}),
+        (Marks({"shop": "a", "news": "a"}, "d"), Marks({"shop": "a", "news": "a"}, "e"),
+         {"shop", "news"}),
+        (Marks({"shop": "a", "news": "a"}, ""), Marks({"shop": "a", "news": "a"}, ""),
+         {"shop", "news"}),
+    ],
+)  # fmt: skip
+def test_of_all_spiders_those_whose_code_differs_are_tried(
+    sides: Sides, live: Marks, new: Marks, tried: set[str]
+) -> None:
+    sides.marks = live, new
+    sides.new = nothing
+    assert sides.problems(None).keys() == tried

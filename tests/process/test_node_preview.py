@@ -80,7 +80,8 @@ def test_an_operator_accepts_a_version(
     web: OddWeb,
     manage: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
-    env = project.env(odd_env, CRAWLFRAME_PREVIEW="ask", CRAWLFRAME_BEAT="0.5")
+    del odd_env["CRAWLFRAME_PREVIEW"]  # it asks by default
+    env = project.env(odd_env, CRAWLFRAME_BEAT="0.5")
     node = starter.node(env)
     node.ready()
     assert node.crawl(f"{web.url}one", "kept") == "right"

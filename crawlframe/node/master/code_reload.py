@@ -6,6 +6,8 @@ import logging
 import signal
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from crawlframe.base import faults
 from crawlframe.conf import Settings
 from crawlframe.frontier.cluster.decisions import Decision
@@ -58,8 +60,7 @@ class CodeReload:
         more = min(max(TEMPLATE_SILENCE[0], settings.load_timeout), TEMPLATE_SILENCE[1])
         self._silence = settings.load_timeout + more  # seconds
         self._trial: Template | None = None
-        previews = settings.preview != "off"
-        self._check = RecordedCheck(pool, settings.check_timeout, self._on_checked, previews)
+        self._check = RecordedCheck(pool, settings.check_timeout, self._on_checked)
         self._deadly: dict[str, str] = {}  # modules that killed the process that imported them
         self._wanted: float | None = None  # when the change to be reloaded was written
         self._not_before = 0.0
@@ -92,8 +93,9 @@ class CodeReload:
         loaded = trial.loaded
         before = self.accepted.checks if self.accepted is not None else {}
         checked = loaded.checks.items() - before.items()
-        doubtful = loaded.unfit or checked or not loaded.broken.keys() <= self._known
-        return None if doubtful or loaded == self.accepted else trial
+        tried = loaded.tried != []
+        doubtful = loaded.unfit or checked or tried or not loaded.broken.keys() <= self._known
+        return None if doubtful or self._is_accepted(loaded) else trial
 
     @property
     def _cold(self) -> bool:
@@ -258,7 +260,7 @@ class CodeReload:
             self.refuse(trial.version, loaded.unfit)
         elif worse and (self.accepted or self.strict):
             self._refuse(trial, worse)
-        elif self.accepted == loaded:
+        elif self.accepted and self._is_accepted(loaded):
             trial.loaded = self.accepted  # so its workers count as workers of the previous template
             if self.live is None:
                 self.live = trial
@@ -268,6 +270,10 @@ class CodeReload:
             self.reports.accept_again(loaded, _join_texts(loaded.broken))
         else:
             self._check_or_accept(trial, loaded)
+
+    def _is_accepted(self, loaded: CodeLoaded) -> bool:
+        """Whether this is the accepted code, loaded once more."""
+        return msgspec.structs.replace(loaded, tried=[]) == self.accepted
 
     def _check_or_accept(self, trial: Template, loaded: CodeLoaded) -> None:
         before, cold = self.accepted, self._cold
@@ -308,6 +314,8 @@ class CodeReload:
             self.live.end()
         if loaded.item_classes:
             item_adapter()  # for the templates that are forked later
+        if loaded.tried != []:  # they were tried
+            loaded = trial.loaded = msgspec.structs.replace(loaded, tried=[])
         self.live, self.strict = trial, False
         self._known = frozenset(loaded.broken)
         self.reports.accept(loaded, _join_texts(loaded.broken))

@@ -42,10 +42,7 @@ class RecordedCheck:
         pool: WorkerPool,
         limit: float,
         done: Callable[[Template | None, dict[str, str]], None],
-        previews: bool = False,
     ) -> None:
-        """``previews``: kept pages are run by the new and by the live version, too."""
-        self._previews = previews
         self._beside: Child | None = None  # the process of the live version
         self._pool = pool
         self._limit = limit
@@ -65,36 +62,35 @@ class RecordedCheck:
         waits: bool,
         beside: Template | None = None,
     ) -> bool:
-        """Replays the pages of the spiders whose code differs from ``live``, the code of the
-        template ``beside``. Returns whether the template waits for the result, if it may wait
-        (``waits``)."""
+        """Replays the recorded pages of the spiders whose code differs from ``live``, the code of
+        the template ``beside``, and runs kept pages with both. Returns whether the template waits
+        for the result, if it may wait (``waits``)."""
         self.end()
         before = live.checks if live is not None else {}
         now = template.loaded.checks if template.loaded is not None else {}
         self._spiders = [name for name, mark in now.items() if before.get(name) != mark]
         self._place, self._until = ("", ""), None
-        if not self._spiders:
+        tried = template.loaded.tried if template.loaded is not None and beside is not None else []
+        if not self._spiders and tried == []:
             return False
         self._waiting = template if waits else None
         try:
-            lines = self._line_to(beside)
+            lines = [] if tried == [] or beside is None else self._line_to(beside)
             try:
                 self._child = self._pool.start_checker(template, *lines)
             finally:
                 for line in lines:
                     line.close()
             version = live.version if live is not None else ""
-            self._pool.send(self._child, CheckRecorded(self._spiders, live=version))
+            self._pool.send(self._child, CheckRecorded(self._spiders, "", version, tried))
         except OSError as error:
             log.error("the template %d forks no checker: %s", template.child.pid, error)
             self.end()
             template.kill()  # it is loaded again
         return waits
 
-    def _line_to(self, beside: Template | None) -> list[socket.socket]:
-        """Our end of a line to a process of the live version, if kept pages are run."""
-        if not self._previews or beside is None:
-            return []
+    def _line_to(self, beside: Template) -> list[socket.socket]:
+        """Our end of a line to a process of the live version, which runs kept pages."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._beside = self._pool.start_checker(beside, theirs)
@@ -153,8 +149,9 @@ class RecordedCheck:
 
     def _fail(self, what: str) -> None:
         spider, page = self._place
-        spider = spider or self._spiders[0]
-        self._take({spider: f"spider {spider}: {page or 'its pages:'} {what}"})
+        spider = spider or next(iter(self._spiders), "")
+        told = f"spider {spider}: {page or 'its pages:'} " if spider else "the check of kept pages "
+        self._take({spider: f"{told}{what}"})
 
     def _take(self, problems: dict[str, str]) -> None:
         """A page that fails in the live version as well is no reason to refuse the new version."""

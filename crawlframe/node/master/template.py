@@ -293,6 +293,7 @@ class _TemplateProcess:
             self._check_marks(registry),
             item_classes,
             self._renewable,
+            [] if cold else self._tried(registry),
         )
         self._version = loaded.version
         registry.seal()
@@ -353,8 +354,13 @@ class _TemplateProcess:
 
     def _check_marks(self, registry: Registry) -> dict[str, str]:
         """Marks that show whether the code of a spider that is checked has changed."""
-        every = self._settings.preview != "off"
-        return marks(registry, (one.name for one in registry.infos if every or one.settings.check))
+        return marks(registry, (one.name for one in registry.infos if one.settings.check))
+
+    def _tried(self, registry: Registry) -> list[str] | None:
+        """As in CodeLoaded."""
+        if not self._settings.previews or registry.renewed == []:
+            return []
+        return self._services.with_pages(registry.renewed)
 
     def _fork(self, registry: Registry, place: int, generation: int, fds: list[int]) -> int:
         """Forks twice: the intermediate process ends at once, and the worker becomes the master's

@@ -49,7 +49,11 @@ class Command(ServiceCommand):
 
     def _work(self, options: dict[str, Any]) -> int:
         given = {name: options[name] for name in ("workers", "concurrency", "node")}
-        settings = replace(Settings.from_env(**given), var_dir=django_settings.VAR_DIR)
+        settings = Settings.from_env(**given)
+        reloads = options["supervised"] is not None
+        settings = replace(
+            settings, var_dir=django_settings.VAR_DIR, preview=preview_of(settings, reloads)
+        )
         logs.configure(settings.log_level, settings.node)
         with suppress(DatabaseError):  # a master waits for the database itself
             bot_keys.check()
@@ -80,6 +84,13 @@ class Command(ServiceCommand):
         if options["log_fd"] is not None:
             release_output(options["log_fd"])
         return Master(settings, services, once=options["once"], link=link).run()
+
+
+def preview_of(settings: Settings, reloads: bool) -> str:
+    """CRAWLFRAME_PREVIEW. By default a node that reloads asks in production: where a server of
+    Redis was set up, without CRAWLFRAME_DEBUG."""
+    is_production = bool(django_settings.REDIS_URL) and not django_settings.DEBUG
+    return settings.preview or ("ask" if reloads and is_production else "off")
 
 
 def check_resolver(settings: Settings) -> None:
