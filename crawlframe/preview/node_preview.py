@@ -102,7 +102,7 @@ class NodePreview:
         ours = self._worker.marks()
         theirs = other.marks()
         both = sorted(ours.marks.keys() & theirs.marks.keys())
-        if not ours.data or ours.data != theirs.data:
+        if ours.data != theirs.data:
             return both
         return [name for name in both if ours.marks[name] != theirs.marks[name]]
 

@@ -126,7 +126,7 @@ class TellMarks(Message, tag="marks"):
 
 class Marks(Message, tag="marks"):
     """Worker: the marks of its spiders, which change with the modules that they import, and that of
-    all files that are no modules; "" if that is unknown."""
+    all files that are no modules; "" if that is unknown, as of a Scrapy project."""
 
     marks: dict[str, str]
     data: str

@@ -15,7 +15,7 @@ from crawlservice.models import KeptPage, Task
 from crawlservice.pages.sources import source_pages
 
 LOOK_AT = 10  # rows that are looked at for each page of the sample
-MANY = 20  # spiders from which on they are not looked up one by one
+MANY_SPIDERS = 20  # from which on they are not looked up one by one
 CHUNK = 64  # pages that are read at a time
 Row = tuple[int, int, bytes | memoryview, str]  # number, task, record and URL of a page
 BAD = (Task.Outcome.FAILED, Task.Outcome.CANCELLED)
@@ -43,7 +43,7 @@ def tried_spiders(spiders: list[str] | None) -> list[str] | None:
     good = KeptPage.objects.filter(reason="")
     if not (good.filter(sample__isnull=False).exists() or good.exists()):
         return []
-    if spiders is None or len(spiders) > MANY:
+    if spiders is None or len(spiders) > MANY_SPIDERS:
         return spiders
     return [name for name in spiders if _with_pages(Task.objects.filter(spider=name)).exists()]
 

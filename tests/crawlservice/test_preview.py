@@ -383,7 +383,7 @@ def test_the_spiders_that_are_tried_have_good_pages(monkeypatch: pytest.MonkeyPa
     keep("gamma", 1, PAGE, sample="parse")
     assert tried_spiders(None) is None
     assert tried_spiders(["alpha", "beta", "gamma", "delta"]) == ["beta", "gamma"]
-    monkeypatch.setattr(to_try, "MANY", 1)
+    monkeypatch.setattr(to_try, "MANY_SPIDERS", 1)
     assert tried_spiders(["alpha", "beta"]) == ["alpha", "beta"]
 
 

@@ -207,8 +207,7 @@ def test_large_pages_do_not_pile_up(sides: Sides, monkeypatch: pytest.MonkeyPatc
          {"shop"}),
         (Marks({"shop": "a", "news": "a"}, "d"), Marks({"shop": "a", "news": "a"}, "e"),
          {"shop", "news"}),
-        (Marks({"shop": "a", "news": "a"}, ""), Marks({"shop": "a", "news": "a"}, ""),
-         {"shop", "news"}),
+        (Marks({"shop": "a", "news": "a"}, ""), Marks({"shop": "b", "news": "a"}, ""), {"shop"}),
     ],
 )  # fmt: skip
 def test_of_all_spiders_those_whose_code_differs_are_tried(
