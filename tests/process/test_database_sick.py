@@ -6,13 +6,10 @@ from __future__ import annotations
 import os
 import random
 import re
-import resource
 import signal
-import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -26,7 +23,7 @@ from crawlservice.ledger.audit import audit, audit_cluster
 from crawlservice.models import Era, Page, Task
 from crawlservice.monitoring import nodes
 from crawlservice.tasks.submit import submit
-from tests.conftest import Running, django_on
+from tests.conftest import django_on
 from tests.crawlservice.conftest import redis_at
 from tests.faults.cluster import Cluster
 from tests.process.conftest import LONGEST_WAIT, Look, OddWeb
@@ -401,54 +398,6 @@ def test_a_standby_that_was_behind_takes_over(
     crawl.check_end(fetches=2)
     assert Era.objects.count() == eras + 1
     assert 0 < crawl.web.hits.total() - crawl.pages <= lost + MOST_HELD
-
-
-@contextmanager
-def another_writes(path: Path, node: psutil.Process) -> Iterator[None]:
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        yield
-
-
-@contextmanager
-def no_room_left(path: Path, node: psutil.Process) -> Iterator[None]:
-    """No file may grow beyond the size of the log."""
-    children = [child.pid for child in node.children()]
-    for pid in children:
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (1 << 14, resource.RLIM_INFINITY))
-    yield
-    for pid in children:
-        unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited)
-
-
-@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of others are set on Linux")
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
-def test_results_are_held_while_sqlite_cannot_write(
-    odd_env: dict[str, str],
-    start_manage: Callable[..., Running],
-    orm: str,
-    redis_url: str,
-    web: OddWeb,
-) -> None:
-    odd_env |= ENVIRONMENT
-    odd_env["DATABASE_URL"] += "?timeout=1"  # seconds that a commit waits for another writer
-    node = start_manage("runcrawler", "--workers", WORKERS, "--concurrency", CONCURRENCY)
-    master = psutil.Process(node.process.pid)
-    with redis_at(redis_url):
-        crawl = Crawl(redis_url, web, lambda: [master])
-        for harm, told in (
-            (another_writes, "results wait: database is locked"),
-            (no_room_left, "results wait: disk I/O error"),
-        ):
-            crawl.advance(60)
-            with harm(Path(orm.removeprefix("sqlite:///")), master):
-                node.wait_for(told)
-                crawl.hold()
-            crawl.resume()
-        crawl.check_end()
-        crawl.check_workers()
-    assert node.stop() == 0
 
 
 def wait(ready: Callable[[], bool], seconds: float = LONGEST_WAIT) -> None:

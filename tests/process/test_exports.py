@@ -16,7 +16,8 @@ from tests.conftest import Running
 from tests.crawlservice.exporting import records
 from tests.process.conftest import Look, OddWeb, Submit, wait_for
 
-POINTS = [point for point in faults.POINTS if point.startswith("export.")]
+EXPORT = [point for point in faults.POINTS if point.startswith("export.")]
+POINTS = (EXPORT[0], EXPORT[-1])
 
 pytestmark = pytest.mark.process
 

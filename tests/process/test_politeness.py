@@ -1,4 +1,5 @@
-"""Two nodes at servers with limits, while code changes and one is lost. Long: benchmarks."""
+"""Two nodes at servers with limits, while code changes and one is lost. The simulation judges the
+delays and slots of hosts in the suite; this one has real servers that refuse."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from crawlservice.tasks.submit import submit
 from tests.conftest import NewDatabase, django_on
 from tests.crawlservice.conftest import redis_at
 
-pytestmark = [pytest.mark.process, pytest.mark.postgres]
+pytestmark = [pytest.mark.process, pytest.mark.postgres, pytest.mark.long]
 
 LEASE = {"CRAWLFRAME_LEASE": "3", "CRAWLFRAME_BEAT": "0.5"}
 TIMEOUT = 90.0  # seconds

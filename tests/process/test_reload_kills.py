@@ -1,6 +1,6 @@
 """kill -9 while code is reloaded: of workers, templates, stewards and masters, and now and then of
-a supervisor. The long one: ``SEED=2 KILLS=60 RELOADS=50 LISTINGS=2000 pytest
--m process tests/process/test_reload_kills.py -s``, on both databases."""
+a supervisor. Long: ``SEED=2 KILLS=60 RELOADS=50 LISTINGS=2000 pytest -m process
+tests/process/test_reload_kills.py -s``, on both databases."""
 
 from __future__ import annotations
 
@@ -29,18 +29,12 @@ NODES = ("one", "two")
 
 pytestmark = [
     pytest.mark.process,
+    pytest.mark.long,
     pytest.mark.timeout(3 * LONGEST_WAIT + 20 * RELOADS + 10 * KILLS),
 ]
 
 
-@pytest.mark.parametrize(
-    "database",
-    [
-        pytest.param("sqlite", marks=pytest.mark.long),
-        pytest.param("postgres", marks=pytest.mark.postgres),
-    ],
-    indirect=True,
-)
+@pytest.mark.databases("sqlite", "postgres")
 def test_kills_during_reloads_change_nothing(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],

@@ -81,6 +81,9 @@ DEFECTS: dict[str, Change | tuple[Change, ...]] = {
         InScript("claim", "if mark == sequence then", "if false then"),
         NO_STRAYS,
     ),
+    "a layer begins early": InScript(
+        "complete", "if depth > 0 and layers.is_beyond", "if depth < 0 and layers.is_beyond"
+    ),
     "slots without their host": InScript(
         "complete", "if call('EXISTS', LANES(host)) == 1 then show_host", "if false then show_host"
     ),

@@ -29,7 +29,7 @@ SETTLE = 30.0  # seconds after the last fault until the cluster is quiet
 SET_BACK = ("redis back", "redis fails over")
 LOSSES = (*SET_BACK, "redis emptied")
 DATABASE_ERRORS = {  # of SQLite
-    "database away": "disk I/O error",
+    "database away": "database is locked",
     "database full": "database or disk is full",
     "database read-only": "attempt to write a readonly database",
 }
