@@ -148,8 +148,9 @@ def test_cancel_ends_later_layers_too(make_bench: Callable[..., Bench], partitio
     (a,) = bench.claim_all()
     bench.frontier.cancel(1)
     assert bench.frontier.counts(1).cancelled == 10
+    later = beyond(bench)
     bench.complete(a, bench.request("x", "x.example", depth=1))
-    assert bench.frontier.counts(1).nr == 0
+    assert (bench.frontier.counts(1).nr, beyond(bench)) == (0, later)
     bench.frontier.close_tasks([1])
     assert not [key for key in bench.dump() if ":deep:" in key or ":q:" in key or ":task:" in key]
 

@@ -24,6 +24,8 @@ LEFT_OUT = shutil.ignore_patterns(
 )
 HANGS = 3.0  # seconds for a test, on top of ten times its duration on the sound code
 FIRST_LOOK = 60.0  # seconds, if that is unknown
+SIMULATED = 1800.0  # seconds for all its simulations, on the busiest machine
+WHY = 200  # characters
 
 
 class Row(NamedTuple):
@@ -72,6 +74,23 @@ class Arena:
         passes on the sound code. Then that is the last row, and its ``again`` is true."""
         order = [(test.test, patience + 10 * test.seconds) for test in tests]
         return self._ask({"tests": order, "files": {mutant.file: lua.bounded(mutant.source)}})
+
+    def simulate(self, mutant: Mutant) -> str:
+        """The seed whose simulation notices the mutant, and how; "" if none does."""
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "tests.mutants.simulated"],
+                cwd=self._directory / "checkout",
+                input=json.dumps([mutant.file, lua.bounded(mutant.source)]),
+                capture_output=True,
+                text=True,
+                timeout=SIMULATED,
+            )
+        except subprocess.TimeoutExpired:
+            return "hangs"
+        if done.returncode:
+            raise RuntimeError(f"the simulation of {mutant}: {done.stderr[-3000:]}")
+        return done.stdout.strip()[:WHY]
 
     def _ask(self, order: dict[str, Any]) -> list[Row]:
         if not self._reads:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from tests.mutants.arena import Arena
 from tests.mutants.every import shown
 from tests.mutants.mutant import Mutant
+from tests.mutants.simulated import NOTICES
 from tests.mutants.verdicts import Verdict, Verdicts
 
 SUITES = (
@@ -76,6 +77,8 @@ class Campaign:
                 verdict = Verdict("")
                 if rows and rows[-1].again:
                     verdict = Verdict(rows[-1].test, rows[-1].failed)
+                elif found := arena.simulate(mutant):
+                    verdict = Verdict(NOTICES, found)
                 with self._lock:
                     self._keep(mutant, verdict)
 

@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 SAVES = "it saves a call"
 NOTHING = "nothing becomes of an empty list; it saves a call"
+GATE = "claim asks the gate as well, and puts the host back until then"
 PAIRS = "second line: there are as many of both"
 FEWER = "batches are only smaller"
 UNREAD = "no caller reads the answer, only whether there is an error"
@@ -39,7 +40,8 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
             (
                 ("without `tonumber(next_time) or`",),
                 "claim looks at the host's own time too, and puts it back until then",
-            )
+            ),
+            (("without `or 0`",), "second line: a time is always given"),
         ],
         "call('ZADD', LANES(host), 'NX', integer(score), task .. ':' .. rank)": [
             (("without `'NX',`",), "a lane that is shown already stands at the present turn")
@@ -49,6 +51,42 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         ],
         "if keep > now_ms() then call('PEXPIREAT', HOST(host), integer(math.ceil(keep)))": [
             (("always", "`>` becomes `>=`"), "to end at a time that is past is to be deleted")
+        ],
+        "return ms % 1 > 0 and string.format('%.2f', math.ceil(100 * ms) / 100) or integer(ms)": [
+            (
+                ("without `ms % 1 > 0 and`", "`%` becomes `+`", "`>` becomes `>=`"),
+                "the same number, with two zeros",
+            ),
+            (
+                ("`math.ceil` becomes `math.floor`",),
+                "the wait counts from the arrival of the answer, which takes longer",
+            ),
+        ],
+        "return d and next_time - AHEAD or next_time": [
+            (("without `d and`",), "claim looks at the host itself, and puts it back until then")
+        ],
+        "return state[2] and math.max(rest, tonumber(state[3]) or FOREVER) or rest": [
+            (
+                (
+                    "without `and math.max(rest, tonumber(state[3]) or FOREVER)`",
+                    "`math.max` becomes `math.min`",
+                ),
+                GATE,
+            )
+        ],
+        "if state[3] then from = math.max(from, held_until(host)) end": [
+            (("removed", "never", "`math.max` becomes `math.min`"), GATE),
+            (("always",), SAVES),
+        ],
+        "return task ~= nil and task.layer ~= nil and depth > task.layer and "
+        "task.state ~= 'cancelling'": [
+            (("without `task ~= nil and`",), "second line: lanes that are shown have a task")
+        ],
+        "if depth > 0 and layers.is_beyond(task_of(task), depth) then": [
+            (("without `depth > 0 and`", "`>` becomes `>=`"), "no task begins below layer 0")
+        ],
+        "local score = rank * TURNS + (tonumber(state[1]) or 0) % TURNS": [
+            (("`%` becomes `+`",), "claim puts lanes in order by priority and age of the turn")
         ],
         "left_by = {}": [
             (("removed",), "second line: no verb calls it again after it has filled the list")
