@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from crawlservice.cases.diagnosis import Diagnosis
 from crawlservice.models import Case
@@ -11,15 +11,16 @@ from crawlservice.models import Case
 Cause, Blame = Case.Cause, Case.Blame
 # Causes of which the pages say enough: no code makes a page a challenge.
 OF_SITE = frozenset({Cause.CHALLENGE, Cause.HOST_DEAD, Cause.REDIRECTED})
-MAJORITY = 0.5  # share of old pages with a loss that makes it the commit's
+MAJORITY = 0.5  # share of old values that are lost, from which on it is the commit
 
 
 class TrialResult(NamedTuple):
-    """Both versions on old pages of a spider. ``worse``: by part, such as ``items.price``, the
-    number of values that the new version lost or changed, and of new errors. ``problem``: why it
-    was not tried."""
+    """Both versions on old pages of a spider. By part, such as ``items.price``: ``seen``, the
+    number of values that the old version finds, and ``worse``, of those that the new one lost or
+    changed; of errors the pages, and new errors. ``problem``: why it was not tried."""
 
     pages: int = 0
+    seen: Mapping[str, int] = {}
     worse: Mapping[str, int] = {}
     same_code: bool = False
     problem: str = ""
@@ -45,16 +46,16 @@ def blame(diagnosis: Diagnosis, good: str, bad: str, trial: TrialResult | None =
     if good == bad:
         proof["blame"] = "same_version"
         return Blame.UNKNOWN if diagnosis.unchanged else Blame.SITE
-    if trial is None or trial.problem or not (trial.same_code or trial.pages):
+    if trial is None or trial.problem or not _tells(trial, diagnosis.fields):
         proof["blame"] = "not_tried"
         proof["problem"] = trial.problem if trial else ""
         return Blame.UNKNOWN
     if trial.same_code:
         proof["blame"] = "same_code"
         return Blame.UNKNOWN if diagnosis.unchanged else Blame.SITE
-    lost = _losses(trial, diagnosis.fields)
-    proof |= {"tried": trial.pages, "worse": dict(lost)}
-    if max(lost.values(), default=0) >= MAJORITY * trial.pages:
+    lost = _concerned(trial.worse, diagnosis.fields, "errors", "items")
+    proof |= {"tried": trial.pages, "worse": lost}
+    if any(n >= MAJORITY * trial.seen.get(part, trial.pages) for part, n in lost.items()):
         proof["blame"] = "fails_on_old"
         diagnosis.cause = Cause.COMMIT
         return Blame.COMMIT
@@ -62,9 +63,15 @@ def blame(diagnosis: Diagnosis, good: str, bad: str, trial: TrialResult | None =
     return Blame.UNKNOWN if diagnosis.unchanged else Blame.SITE
 
 
-def _losses(trial: TrialResult, fields: list[str]) -> dict[str, Any]:
-    """The parts that the new version makes worse and that concern these fields; all if none is
-    named."""
-    parts = {"errors", "items", *(f"items.{name}" for name in fields)}
-    named = {part: number for part, number in trial.worse.items() if not fields or part in parts}
-    return dict(sorted(named.items(), key=lambda one: -one[1])[:5])
+def _tells(trial: TrialResult, fields: Sequence[str]) -> bool:
+    """Whether the old pages have values of these fields, or lead to new errors."""
+    known = trial.same_code or _concerned(trial.seen, fields) or trial.worse.get("errors")
+    return bool(known)
+
+
+def _concerned(numbers: Mapping[str, int], fields: Sequence[str], *others: str) -> dict[str, int]:
+    """The numbers of the parts that concern these fields, and of ``others``; all of items if no
+    field is named."""
+    parts = {*others, *(f"items.{name}" for name in fields)}
+    every = {part: n for part, n in numbers.items() if not fields and part.startswith("items")}
+    return every | {part: n for part, n in numbers.items() if part in parts}

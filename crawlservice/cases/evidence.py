@@ -30,7 +30,7 @@ CHOSEN = 12  # pages of a run that are compared
 # Pages that stay, all and of a callback and template: of good runs, and of the first bad one.
 HELD_PAGES, HELD_OF_KIND = 40, 10
 HELD_BAD, HELD_BAD_OF_KIND = 20, 5
-RUNS = 3  # good runs whose pages are used
+RUNS = 50  # good runs of which kept pages are used
 ITEMS = 2_000  # items of the chosen pages
 MIN_ERRORS = 3  # pages in a new group of errors
 LOST = frozenset({"filled", "kind", "choice"})  # monitors of values that are not there

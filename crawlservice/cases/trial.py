@@ -151,14 +151,15 @@ def _result(
     if name not in compared:
         return TrialResult(problem="the good version has no such spider")
     if name not in after:  # its module does not load, or it was removed
-        return TrialResult(1, {"errors": 1})
+        return TrialResult(1, {"errors": 1}, {"errors": 1})
     found = compared[name]
-    worse = {
-        part: tally.gained if part == "errors" else tally.lost + tally.changed
-        for part, tally in found.parts.items()
-    }
+    seen, worse = {"errors": found.pages}, dict[str, int]()
+    for part, one in found.parts.items():
+        if part != "errors":
+            seen[part] = one.unchanged + one.lost + one.changed
+        worse[part] = one.gained if part == "errors" else one.lost + one.changed
     left = next(iter(found.left_out), "") if not found.pages else ""
-    return TrialResult(found.pages, {part: n for part, n in worse.items() if n}, problem=left)
+    return TrialResult(found.pages, seen, {p: n for p, n in worse.items() if n}, problem=left)
 
 
 def _commits(place: Path, *versions: str) -> tuple[Any, list[str]]:

@@ -90,6 +90,9 @@ class CaseWatch:
 
     def _read(self) -> None:
         """The next events, and the bad runs that they are about."""
+        for key, result in [*self._results.items()]:  # without pages then, perhaps with some now
+            if not (result.pages or result.same_code or result.problem):
+                del self._results[key]
         last, settled = state.marked(), self._settled()
         rows = Event.objects.filter(pk__lte=settled, kind__in=TELLING).exclude(task=None)
         rows = rows.filter(created_at__gt=Now() - FIRST_SPAN) if last is None else rows
@@ -124,6 +127,9 @@ class CaseWatch:
         for run, _ in self._waiting:
             if run.evidence.versions == versions:
                 pages.setdefault(run.task.spider, []).extend(run.old_pages)
+        if not any(pages.values()):
+            self._results.update({(*versions, spider): TrialResult() for spider in pages})
+            return
         try:
             self._trial = self._try(*versions, pages)
         except OSError as error:

@@ -277,21 +277,30 @@ def test_the_same_code_is_not_to_blame() -> None:
 def test_new_code_that_fails_on_old_pages_is() -> None:
     found = Diagnosis("unknown", fields=["price"], unchanged=True)
     assert needs_trial(found, "1f00", "2a00")
-    result = TrialResult(8, {"items.price": 7, "items.note": 8})
+    seen = {"items.price": 8, "items.note": 8}
+    result = TrialResult(8, seen, {"items.price": 7, "items.note": 8})
     assert (blame(found, "1f00", "2a00", result), found.cause) == ("commit", "commit")
     assert found.proof["worse"] == {"items.price": 7}
 
 
+def test_new_code_that_raises_errors_on_old_pages_is() -> None:
+    found = Diagnosis("unknown", fields=["price"])
+    assert blame(found, "1f00", "2a00", TrialResult(8, {"errors": 8}, {"errors": 6})) == "commit"
+
+
 def test_new_code_that_does_well_on_old_pages_is_not() -> None:
     found = Diagnosis("renamed", fields=["price"])
-    assert blame(found, "1f00", "2a00", TrialResult(8, {"items.note": 8, "errors": 1})) == "site"
+    seen = {"items.price": 8, "errors": 8}
+    result = TrialResult(8, seen, {"items.note": 8, "errors": 1})
+    assert blame(found, "1f00", "2a00", result) == "site"
     assert (found.cause, found.proof["blame"]) == ("renamed", "well_on_old")
     assert blame(Diagnosis("renamed"), "1f00", "2a00", TrialResult(same_code=True)) == "site"
 
 
 def test_without_a_trial_nobody_is() -> None:
-    for result in (None, TrialResult(problem="no checkout"), TrialResult()):
-        found = Diagnosis("renamed")
+    lists = TrialResult(8, {"items.title": 8})  # pages without a value of the field
+    for result in (None, TrialResult(problem="no checkout"), TrialResult(), lists):
+        found = Diagnosis("renamed", fields=["price"])
         assert (blame(found, "1f00", "2a00", result), found.proof["blame"]) == (
             *("unknown", "not_tried"),
         )

@@ -183,13 +183,14 @@ class DoneTrial:
         return {spider: self._tried(spider, pages) for spider, pages in self._pages.items()}
 
     def _tried(self, spider: str, numbers: list[int]) -> TrialResult:
-        worse: Counter[str] = Counter()
+        seen, worse = Counter[str](), Counter[str]()
         new = self.versions[1] if spider.startswith("commit") else GOOD
         found, _ = source_pages(numbers)
         for page in found.values():
             was, now = (extracted(page.body.decode(), one) for one in (GOOD, new))
+            seen.update(f"items.{name}" for name in was if was[name])
             worse.update(f"items.{name}" for name in was if was[name] != now[name])
-        return TrialResult(len(found), worse)
+        return TrialResult(len(found), seen, worse)
 
     def stop(self) -> None:
         pass

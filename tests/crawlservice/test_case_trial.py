@@ -15,6 +15,10 @@ from crawlservice.models import Item, KeptPage
 from tests.crawlservice.test_preview import PACKAGE, PAGES, Project, handlers, project
 
 __all__ = ("handlers", "project")  # fixtures
+ALL = {
+    "errors": PAGES, "items": PAGES, "items.title": PAGES, "items.price": PAGES,
+    "requests": 2 * PAGES,
+}  # fmt: skip
 pytestmark = [pytest.mark.forks, pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite")]
 
 
@@ -33,7 +37,7 @@ def test_what_a_commit_makes_worse(project: Project) -> None:
     rows = Item.objects.count()
     found = tried(good[:12], bad[:12], pages())
     assert found == {
-        "alpha": TrialResult(PAGES, {"items.price": PAGES}),
+        "alpha": TrialResult(PAGES, ALL, {"items.price": PAGES}),
         "beta": TrialResult(same_code=True),
         "gamma": TrialResult(same_code=True),
     }

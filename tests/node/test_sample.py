@@ -12,7 +12,7 @@ import pytest
 from crawlframe import Request, Secret, Spider
 from crawlframe.conf import Settings
 from crawlframe.node.worker.pages import sample
-from crawlframe.node.worker.pages.sample import REFILL, SamplePace
+from crawlframe.node.worker.pages.sample import OF_TASK, REFILL, TASK_SECONDS, SamplePace
 from crawlframe.pages.copy import PageCopy
 from crawlframe.request.record import read_head
 from crawlframe.response.response import Response
@@ -51,10 +51,11 @@ class Clock:
 
 
 def takes(
-    pace: SamplePace, callback: str = "parse", kind: type = Shop, body: bytes = b"", url: str = URL
-) -> bool:
+    pace: SamplePace, callback: str = "parse", kind: type = Shop, body: bytes = b"", url: str = URL,
+    task: int = 1,
+) -> bool:  # fmt: skip
     crawl: Any = SimpleNamespace(spec=SimpleNamespace(spider="shop"), spider=kind)
-    outcome: Any = SimpleNamespace(callback=callback)
+    outcome: Any = SimpleNamespace(callback=callback, task=task)
     return pace.takes(outcome, crawl, Response(url, 200, {}, body, Request(url)))
 
 
@@ -71,6 +72,19 @@ def test_the_first_pages_of_each_callback_are_taken_and_then_some() -> None:
     assert (count(pace), count(pace, callback="house")) == (1, 1)
     clock.now += 100 * REFILL
     assert count(pace) == 10
+
+
+def test_each_further_task_has_some_pages_at_first_but_not_many_tasks_at_once() -> None:
+    clock = Clock()
+    pace = SamplePace(20, 2, clock)
+    assert (count(pace), count(pace, task=2)) == (10, 0)
+    clock.now += TASK_SECONDS
+    assert (count(pace, task=1), count(pace, task=2)) == (0, OF_TASK)
+    assert count(pace, task=3) == 0
+    clock.now += TASK_SECONDS
+    assert count(pace, task=3) == OF_TASK
+    clock.now += TASK_SECONDS
+    assert count(SamplePace(0, 2, clock), task=3) == 0
 
 
 def test_each_template_has_its_pages_and_all_beyond_the_first_have_theirs() -> None:

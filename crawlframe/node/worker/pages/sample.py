@@ -22,19 +22,24 @@ REFILL = 3600.0  # seconds until as many pages are taken again as at first
 MAX_CALLBACKS = 10_000  # whose pages are counted
 PATIENCE = 200  # pages of a callback that are looked at although none is taken; after that
 ONE_IN = 8  # of them is
+OF_TASK = 2  # pages that each further task may take at first: its site may have changed
+TASK_SECONDS = 30.0  # between two tasks that may
 
 
 @dataclass(slots=True)
 class _Callback:
-    """``idle``: pages since one was taken. ``left``: by template, the pages that may be taken, and
-    since when there are so many; "" is all templates beyond the first."""
+    """``idle``: pages since one was taken. ``task``: the last that began with pages of its own, and
+    when. ``left``: by template, the pages that may be taken, and since when there are so many; ""
+    is all templates beyond the first."""
 
     idle: int = 0
+    task: tuple[int, float] = (0, -TASK_SECONDS)
     left: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
 class SamplePace:
-    """Which good pages of a worker are taken: of a callback and template the first ones, then some.
+    """Which good pages of a worker are taken: of a callback and template the first ones, then some,
+    and some of each further task.
     ``most``: pages that all ``workers`` of the node take at first. ``clock`` returns seconds."""
 
     def __init__(
@@ -49,10 +54,14 @@ class SamplePace:
         name = crawl.spec.spider, outcome.callback
         if (known := self._callbacks.get(name)) is None:
             known = self._callbacks[name] = _Callback()
+        now, (task, began) = self._clock(), known.task
+        if outcome.task != task and now - began >= TASK_SECONDS:
+            known.idle, known.task = 0, (outcome.task, now)
+            known.left = {name: (max(n, OF_TASK), at) for name, (n, at) in known.left.items()}
         known.idle += 1
         if known.idle > PATIENCE and known.idle % ONE_IN:
             return False
-        form, now = form_of(response.url), self._clock()
+        form = form_of(response.url)
         if form not in known.left and len(known.left) >= TEMPLATES:
             form = ""
         most = self._alone if crawl.spider.workers == 1 else self._share
