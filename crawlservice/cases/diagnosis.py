@@ -163,7 +163,9 @@ def _of_pages(evidence: Evidence) -> Diagnosis:
     proof: dict[str, Any] = {"reasons": dict(reasons.most_common(3))} if reasons else {}
     if not bad:
         return Diagnosis(Cause.UNKNOWN, host, fields, {**proof, "lacks": "bad"})
-    proof |= {"bad": len(bad), "of": len(evidence.new)}
+    kinds = {page.callback for page in bad}
+    alike = sum(page.callback in kinds for page in evidence.new)
+    proof |= {"bad": len(bad), "of": alike}
     asks = Counter(page.document.asks for page in bad if _is_asking(page, evidence.old))
     if asks.total() >= MAJORITY * len(bad):
         examples = _whole_examples(bad, evidence.old)
@@ -173,7 +175,6 @@ def _of_pages(evidence: Evidence) -> Diagnosis:
         host = _host_of(bad, asked=True)
         examples = _whole_examples(bad, evidence.old)
         return Diagnosis(Cause.REDIRECTED, host, fields, {**proof, "target": target}, examples)
-    kinds = {page.callback for page in bad}
     old = [page for page in evidence.old if page.callback in kinds]
     if not old:
         return Diagnosis(Cause.UNKNOWN, host, fields, {**proof, "lacks": "old"})

@@ -255,7 +255,7 @@ def test_pages_of_a_callback_without_items_are_as_they_should_be() -> None:
     lists = [SeenPage(50, "https://shop.example/", "https://shop.example/", "<a>x</a>", "listing")]
     new = [*lists, *seen(changed('class="price"', 'class="amount"'), price=False)]
     (found,) = diagnose(Evidence([*lists, *OLD], new, ("price",)))
-    assert (found.cause, found.proof["bad"]) == ("renamed", 6)
+    assert (found.cause, found.proof["bad"], found.proof["of"]) == ("renamed", 6, 6)
 
 
 def test_without_kept_pages_it_is_unknown_and_says_so() -> None:

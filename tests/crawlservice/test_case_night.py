@@ -23,6 +23,7 @@ from crawlservice.alerts.wording import spiders_of
 from crawlservice.cases import decisions, state
 from crawlservice.cases.blame import TrialResult
 from crawlservice.cases.chores import CHORES
+from crawlservice.cases.coverage import LOOK_SPAN
 from crawlservice.cases.trial import _commits
 from crawlservice.cases.watch import CaseWatch
 from crawlservice.chores.chore import ChoreContext
@@ -272,6 +273,17 @@ def test_ten_tasks_of_a_redesign_are_one_case_until_a_good_run(night: Night) -> 
     assert (later.earlier, Case.objects.count()) == (case.pk, 2)
 
 
+def test_pages_of_earlier_good_runs_are_compared_where_the_last_ones_have_none(
+    night: Night,
+) -> None:
+    night.run("shop")
+    for _ in range(4):
+        KeptPage.objects.filter(task=night.run("shop")).delete()
+    night.run("shop", renamed)
+    (case,) = night.look()
+    assert (case.cause, case.blame) == ("renamed", "site")
+
+
 def test_a_case_that_a_person_closed_is_not_opened_by_the_same_run(night: Night) -> None:
     night.run("shop")
     task = night.run("shop", renamed)
@@ -408,6 +420,9 @@ def test_a_run_with_a_case_has_the_alert_of_the_case_alone(night: Night) -> None
     assert {name: len(found) for name, found in alarms().items()} == {
         "case": 0, "quality": 0, "task_failed": 0, "task_errors": 0,
     }  # fmt: skip
+    soon = Event.objects.latest("pk")
+    Event.objects.filter(pk=soon.pk).update(created_at=timezone.now() - LOOK_SPAN)
+    assert len(alarms()["quality"]) == 1  # no leader does
     dead = night.run("news", None)
     (case, other) = night.look()
     found = alarms()
