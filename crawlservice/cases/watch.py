@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Protocol
@@ -20,7 +21,9 @@ from crawlservice.models import Event, Task
 
 log = logging.getLogger(__name__)
 
-MAX_TASKS = 20  # whose runs are looked at in a round
+SLICE = 1.0  # seconds of a round, and those that the last run takes
+MAX_EVENTS = 200  # of a round
+MAX_WAITING = 100  # causes that wait for a trial
 FIRST_SPAN = timedelta(days=1)  # events that the first look goes back
 TRIALS = 1_000  # results of trials that are remembered
 OLD_EVERY = 600  # rounds between two looks at old cases
@@ -54,7 +57,7 @@ class CaseWatch:
         self._settled, self._try, self._still_here = settled, try_pages, still_here
         self._trial: Trial | None = None
         self._waiting: list[Found] = []  # for trials
-        self._until = 0  # the last event of the batch that waits
+        self._place = 0  # the last event that was looked at
         self._more = False  # whether there are events after it
         self._results: BoundedDict[Tried, TrialResult] = BoundedDict(TRIALS)
         self._rounds = 0
@@ -77,38 +80,41 @@ class CaseWatch:
             self._trial = None
 
     def _advance(self) -> None:
-        if not self._waiting:
+        if len(self._waiting) < MAX_WAITING:
             self._read()
         self._waiting = [one for one in self._waiting if not self._record(*one)]
-        if self._waiting:
+        if not self._waiting:
+            if self._place > (state.marked() or 0):
+                state.mark(self._place)
+            if not self._more:  # no run that is still to be looked at may be a bad one
+                state.end_fixed()
+        elif not self._more or len(self._waiting) >= MAX_WAITING:
             self._begin_trial()
-            return
-        if self._until:
-            state.mark(self._until)
-        if not self._more:  # no run that is still to be looked at may be a bad one
-            state.end_fixed()
 
     def _read(self) -> None:
-        """The next events, and the bad runs that they are about."""
+        """The next events, and the bad runs that they are about, for about SLICE seconds."""
         for key, result in [*self._results.items()]:  # without pages then, perhaps with some now
             if not (result.pages or result.same_code or result.problem):
                 del self._results[key]
         last, settled = state.marked(), self._settled()
         rows = Event.objects.filter(pk__lte=settled, kind__in=TELLING).exclude(task=None)
         rows = rows.filter(created_at__gt=Now() - FIRST_SPAN) if last is None else rows
-        found = rows.filter(pk__gt=last or 0).order_by("pk").values_list("pk", "task")
-        tasks: dict[int, int] = {}  # the number of the last event of each
-        self._until, self._more = settled if last is None or settled > last else 0, False
-        for pk, task in found.iterator(chunk_size=100):
-            if task not in tasks and len(tasks) == MAX_TASKS:
-                self._until, self._more = pk - 1, True
-                break
-            tasks[task] = pk
-        for row in Task.objects.filter(pk__in=tasks).defer("seeds").order_by("pk"):
-            with contained(f"the case of task {row.pk}"):
-                if run := bad_run(row):
+        rows = rows.filter(pk__gt=max(last or 0, self._place)).order_by("pk")
+        # By the last event of each: the number of an event is passed when its task was looked at.
+        found = {task: pk for pk, task in rows.values_list("pk", "task")[:MAX_EVENTS]}
+        tasks = Task.objects.defer("seeds").in_bulk([*found])
+        until = time.monotonic() + SLICE
+        for task, pk in sorted(found.items(), key=lambda one: one[1]):
+            with contained(f"the case of task {task}"):
+                if task in tasks and (run := bad_run(tasks[task])):
                     self._waiting += [(run, one) for one in diagnose(run.evidence)]
+            self._place = pk
             self._still_here()
+            if time.monotonic() > until:
+                break
+        self._more = rows.filter(pk__gt=self._place).exists()
+        if not self._more:
+            self._place = max(self._place, settled)
 
     def _record(self, run: BadRun, found: Diagnosis) -> bool:
         """Whether a case was made of it; it may wait for a trial."""
