@@ -85,6 +85,9 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "if depth > 0 and layers.is_beyond(task_of(task), depth) then": [
             (("without `depth > 0 and`", "`>` becomes `>=`"), "no task begins below layer 0")
         ],
+        "show_host(host, owner and owner.state == 'cancelling' and 0 or from)": [
+            (("without `owner and`",), "second line: lanes that are shown have a task")
+        ],
         "local score = rank * TURNS + (tonumber(state[1]) or 0) % TURNS": [
             (("`%` becomes `+`",), "claim puts lanes in order by priority and age of the turn")
         ],
