@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from io import StringIO
@@ -32,13 +33,27 @@ def site() -> Iterator[Site]:
         yield site
 
 
+def imported() -> list[str]:
+    return [name for name in sys.modules if name.partition(".")[0] == "shop"]
+
+
 @pytest.fixture
-def project(manage_env: dict[str, str], tmp_path: Path, new_database: Callable[[str], str]) -> Path:
+def project(
+    manage_env: dict[str, str],
+    tmp_path: Path,
+    new_database: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Path]:
+    """A copy of the project, which this process imports as if no other test had a package shop."""
+    for name in imported():
+        monkeypatch.delitem(sys.modules, name)
     manage_env["DATABASE_URL"] = new_database("sqlite")
     manage_env["CRAWLFRAME_SCRAPY"] = str(tmp_path / "shop")
     manage_env["CRAWLFRAME_ALLOW_PRIVATE"] = "127.0.0.0/8"
     shutil.copytree(HERE / "shop", tmp_path / "shop")
-    return tmp_path / "shop"
+    yield tmp_path / "shop"
+    for name in imported():
+        del sys.modules[name]
 
 
 def test_the_command_crawls_it(
