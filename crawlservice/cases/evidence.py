@@ -78,14 +78,8 @@ def bad_run(task: Task) -> BadRun | None:
         return None
     good = _good_tasks(task)
     version = next((one.version for one in findings if one.version), "") or _version_of(task.pk)
-    old_heads = [*_heads(KeptPage.objects.filter(task__in=good, reason=""))]
-    wanted = Q(reason__in=("", "item", *TELLING))
-    new_heads = [*_heads(KeptPage.objects.filter(wanted, task=task.pk))]
-    asked = {head.asked for head in old_heads} & {head.asked for head in new_heads}
-    old, new = (
-        _seen(_evenly(sorted(some, key=lambda head: head.asked not in asked), CHOSEN, CHOSEN))
-        for some in (old_heads, new_heads)
-    )
+    old_heads, new_heads = _both_heads(task.pk, good)
+    old, new = _compared(old_heads, new_heads, CHOSEN)
     lost = [one.field for one in findings if one.field and one.monitor in LOST]
     odd = [one.field for one in findings if one.field and one.monitor not in LOST]
     known = (
@@ -98,6 +92,12 @@ def bad_run(task: Task) -> BadRun | None:
     since, url = _beginning(task, findings, rows, evidence)
     old_numbers = [page.number for page in old]
     return BadRun(task, evidence, since, url, good[0] if good else 0, old_numbers, held)
+
+
+def compared_pages(task: Task, most: int) -> tuple[list[SeenPage], list[SeenPage]]:
+    """Kept pages of the last good runs and of this one, at most so many of each, those of the same
+    addresses first. Raises django.db.Error."""
+    return _compared(*_both_heads(task.pk, _good_tasks(task)), most)
 
 
 class RunRow(NamedTuple):
@@ -181,6 +181,23 @@ def _beginning(
 
 
 # -- kept pages ------------------------------------------------------------------------------------
+
+
+def _both_heads(task: int, good: Sequence[int]) -> tuple[list[KeptHead], list[KeptHead]]:
+    wanted = Q(reason__in=("", "item", *TELLING))
+    old = _heads(KeptPage.objects.filter(task__in=good, reason=""))
+    return [*old], [*_heads(KeptPage.objects.filter(wanted, task=task))]
+
+
+def _compared(
+    old: Sequence[KeptHead], new: Sequence[KeptHead], most: int
+) -> tuple[list[SeenPage], list[SeenPage]]:
+    asked = {head.asked for head in old} & {head.asked for head in new}
+    one, other = (
+        _seen(_evenly(sorted(some, key=lambda head: head.asked not in asked), most, most))
+        for some in (old, new)
+    )
+    return one, other
 
 
 def _heads(rows: Any) -> Iterator[KeptHead]:

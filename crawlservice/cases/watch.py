@@ -16,6 +16,7 @@ from crawlservice.cases.blame import TrialResult, blame, needs_trial
 from crawlservice.cases.coverage import TELLING
 from crawlservice.cases.diagnosis import Diagnosis, diagnose
 from crawlservice.cases.evidence import BadRun, bad_run
+from crawlservice.cases.repair import add_proposals
 from crawlservice.connections.contained import contained
 from crawlservice.models import Event, Task
 
@@ -123,7 +124,8 @@ class CaseWatch:
         if needs_trial(found, good, bad) and known is None:
             return False
         with contained(f"the case of task {run.task.pk}"):
-            state.record(run, found, blame(found, good, bad, known))
+            if case := state.record(run, found, blame(found, good, bad, known)):
+                add_proposals(case, run.task, self._still_here)
         return True
 
     def _begin_trial(self) -> None:

@@ -103,8 +103,19 @@ def described(case: Case) -> dict[str, Any]:
         "acknowledged_by": case.acknowledged_by and case.acknowledged_by.get_username(),
         "owners": owners_of(case),
         "spiders": [{name: getattr(one, name) for name in columns} for one in case.spiders.all()],
+        "proposals": proposals_of(case),
         "link": f"/admin/crawlservice/case/{case.pk}/change/",
     }
+
+
+def proposals_of(case: Case) -> list[dict[str, Any]]:
+    """Of each spider and field the best first."""
+    return [
+        {"spider": row.spider, "field": name, **one}
+        for row in case.spiders.all()
+        for name, some in (row.proposals or {}).items()
+        for one in some
+    ]
 
 
 def proof_of(case: Case) -> list[str]:

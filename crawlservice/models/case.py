@@ -103,7 +103,8 @@ class Case(models.Model):
 
 class CaseSpider(models.Model):
     """A spider with a case. ``held``: numbers of kept pages, of the last good runs and of the first
-    bad one, that stay while the case is live."""
+    bad one, that stay while the case is live. ``proposals``: by field, as repair.py makes them;
+    None: none were looked for."""
 
     case = models.ForeignKey(
         Case, models.CASCADE, related_name="spiders", db_index=False, verbose_name=_("case")
@@ -116,6 +117,7 @@ class CaseSpider(models.Model):
     good_version = models.CharField(_("its code version"), max_length=VERSION, blank=True)
     version = models.CharField(_("code version"), max_length=VERSION, blank=True)
     held = models.JSONField(default=list)
+    proposals = models.JSONField(null=True, editable=False)
     is_good = models.BooleanField(_("good again"), default=False)
 
     class Meta:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from django.contrib import admin, messages
@@ -25,7 +27,7 @@ from crawlservice.admin.parts.pages import POST, may, page, place_of, to, to_row
 from crawlservice.admin.parts.read_only import OwnPage
 from crawlservice.alerts import dashboard_summary
 from crawlservice.cases import decisions
-from crawlservice.cases.wording import owners_of, proof_of, sentence_of
+from crawlservice.cases.wording import owners_of, proof_of, proposals_of, sentence_of
 from crawlservice.display import badge, moment
 from crawlservice.models import Alert, Case, CaseSpider, KeptPage
 
@@ -90,6 +92,7 @@ class CaseAdmin(Owned, OwnPage):
             proof=proof_of(case),
             badge=state_badge(case),
             examples=_examples(case),
+            proposals=_proposals(case),
             spiders=case.spiders.all(),
             alert=alert,
             earlier=Case.objects.filter(pk=case.earlier or 0).first(),
@@ -189,6 +192,12 @@ def _examples(case: Case) -> list[ShownExample]:
         )
         for one in case.examples
     ]
+
+
+def _proposals(case: Case) -> list[tuple[str, str, list[dict[str, Any]]]]:
+    """Spider, field, and its proposals."""
+    keys = itemgetter("spider", "field")
+    return [(*key, [*some]) for key, some in groupby(proposals_of(case), keys)]
 
 
 def marked(old: str, new: str) -> tuple[list[ValuePart], list[ValuePart]]:

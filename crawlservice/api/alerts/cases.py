@@ -42,6 +42,30 @@ class CaseExampleOut(Output):
     place: str = Field(description="where the old value stands now")
 
 
+class ProvedExampleOut(Output):
+    """A value that was known, and the one that is found on the new page; ``page``: a kept page."""
+
+    page: int
+    url: str
+    known: str
+    found: str
+
+
+class ProposalOut(Output):
+    """An expression that reads a lost field from the new pages, with its proof."""
+
+    spider: str
+    field: str
+    expression: str
+    code: str = Field(description="a line for a callback")
+    line: str = Field(description="the field of a recipe; empty if the spider is none")
+    right: int = Field(description="pages on which it reads the known value")
+    of: int = Field(description="new pages whose value is known")
+    alike: int = Field(description="other pages on which it reads one value of the same kind")
+    others: int = Field(description="new pages whose value is not known")
+    examples: list[ProvedExampleOut]
+
+
 class CaseSpiderOut(Output):
     spider: str
     fields: list[str]
@@ -71,6 +95,7 @@ class CaseOut(Output):
     spiders: list[CaseSpiderOut]
     owners: list[str] = Field(description="of its spiders")
     examples: list[CaseExampleOut]
+    proposals: list[ProposalOut] = Field(description="of each spider and field the best first")
     earlier: int | None = Field(description="an earlier case with the same cause")
     link: str
     opened_at: datetime

@@ -11,7 +11,7 @@ from crawlframe.base.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.alerts import channels, rule_fields, state, wording
 from crawlservice.cases import decisions
-from crawlservice.cases.wording import described, owners_of, proof_of, sentence_of
+from crawlservice.cases.wording import described, owners_of, proof_of, proposals_of, sentence_of
 from crawlservice.cli.command import JsonCommand, ServiceCommand, add_dry_run
 from crawlservice.cli.listing import Listing, attributes, facts_table, plain
 from crawlservice.cli.noun import Noun
@@ -119,6 +119,9 @@ class Cases(JsonCommand):
         for one in case.examples:
             was, now = (repr(one[name]) if one[name] else "nothing" for name in ("old", "new"))
             facts.append((one["field"] or "page", f"{was} -> {now}\n{one['url']}"))
+        for one in proposals_of(case):
+            line = f"{one['line'] or one['code']}\nright on {one['right']} of {one['of']} pages"
+            facts.append((f"proposal for {one['field']}", line))
         self.console.print(facts_table((name, value or "-") for name, value in facts))
 
 
