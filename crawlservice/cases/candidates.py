@@ -28,9 +28,9 @@ from crawlservice.cases.expressions import (
 
 POSITION = 12  # the cost from which on an expression counts elements
 MAX_HITS = 12  # places of a page, in markup and in JSON, that are looked at
-WITHIN = 6  # elements in one whose text may be a value
-ABOVE = 8  # ancestors that may have a name
-NAMED_ABOVE = 3  # of which names are used
+MAX_WITHIN = 6  # elements in one whose text may be a value
+MAX_ABOVE = 8  # ancestors that may have a name
+MAX_NAMED = 3  # of which names are used
 TESTS = ("data-testid", "data-test", "data-qa", "data-role", "data-field", "data-name", "rel")
 LANDMARKS = frozenset({"main", "article", "header", "dl", "table", "nav", "figure", "del", "ins"})
 TELLING = frozenset({"h1", "title", "time", "ins"})  # tags that pages have few of
@@ -92,11 +92,11 @@ def _places(page: ReadPage, wanted: frozenset[str]) -> Iterator[tuple[Any, str, 
             skipped = name in SKIPPED or len(value) > MAX_VALUE
             if not skipped and wanted & same_keys(value, base, name):
                 yield element, name, False
-        own = [element.text or "", *(child.tail or "" for child in element[:WITHIN])]
+        own = [element.text or "", *(child.tail or "" for child in element[:MAX_WITHIN])]
         first = next((text for text in own if text.strip()), "")
         if len(first) <= MAX_VALUE and wanted & same_keys(first):
             yield element, "", not own[0] or bool(own[0].strip())
-        elif 0 < sum(1 for _ in islice(element.iterdescendants(), WITHIN + 1)) <= WITHIN:
+        elif 0 < sum(1 for _ in islice(element.iterdescendants(), MAX_WITHIN + 1)) <= MAX_WITHIN:
             text = " ".join("".join(element.itertext()).split())
             inner = any(" ".join("".join(one.itertext()).split()) == text for one in element)
             if not inner and len(text) <= MAX_VALUE and wanted & same_keys(text):
@@ -109,8 +109,8 @@ def _selectors(element: Any, attribute: str) -> Iterator[tuple[str, int]]:
     alone = element.tag not in TELLING
     yield from ((one, cost + 6 * (alone and one == element.tag)) for one, cost in own)
     named, above = 0, element.getparent()
-    for _ in range(ABOVE):
-        if above is None or named == NAMED_ABOVE:
+    for _ in range(MAX_ABOVE):
+        if above is None or named == MAX_NAMED:
             return
         names = [*_names(above)]
         if above.tag in LANDMARKS:

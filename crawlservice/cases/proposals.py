@@ -24,7 +24,7 @@ MAX_SHOWN = 200  # characters of an expression
 LEARNING = 12  # pages in which values are looked for
 RIGHT = 0.8  # share of pages, from which on an expression is proposed
 WRONG = 0.1  # share of pages with another value, up to which it is
-LONGER = 4  # how many times longer a text of the same kind may be
+MAX_LONGER = 4  # how many times longer a text of the same kind may be
 
 
 class Subject(NamedTuple):
@@ -266,7 +266,7 @@ def _likeness(values: Sequence[Any]) -> Callable[[Any], bool]:
     flat = _flat(values) or []
     usual = Counter(map(_kind_of, flat)).most_common(1)[0][0] if flat else ""
     longest = max((len(str(value)) for value in flat), default=0)
-    return lambda value: _kind_of(value) == usual and len(str(value)) <= LONGER * longest + 20
+    return lambda value: _kind_of(value) == usual and len(str(value)) <= MAX_LONGER * longest + 20
 
 
 def _kind_of(value: Any) -> str:

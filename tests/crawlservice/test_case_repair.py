@@ -27,8 +27,7 @@ def case_of(site: Any) -> Case:
 
 
 def proposals() -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = CaseSpider.objects.get().proposals
-    return found
+    return CaseSpider.objects.get().proposals or {}
 
 
 def test_a_case_is_opened_with_proposals(service: Frontier) -> None:
