@@ -1,8 +1,10 @@
-"""Repair: proposals for the lost fields of a case, made in the round that opens or continues it."""
+"""Repair: proposals for the lost fields of a case, made in the rounds after it was opened or
+continued, each once."""
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -13,6 +15,7 @@ from crawlservice.cases.diagnosis import SeenPage
 from crawlservice.cases.evidence import compared_pages
 from crawlservice.cases.expressions import ReadPage
 from crawlservice.cases.proposals import ProvedExample, propose
+from crawlservice.connections.contained import contained
 from crawlservice.models import Case, CaseSpider, Task
 from crawlservice.recipes.current import current
 
@@ -22,30 +25,41 @@ OF_MARKUP = (Case.Cause.RENAMED, Case.Cause.MOVED, Case.Cause.REDESIGN, Case.Cau
 MAX_PAGES = 60  # of the good runs, and of the bad one
 MAX_TEXT = 8_000_000  # characters of new pages, which are parsed
 MAX_FIELDS = 10
+MAX_ROWS = 20  # of a round
 
 
-def add_proposals(case: Case, task: Task, still_here: Callable[[], None]) -> None:
-    """Stores proposals for the fields of a bad run's spider that have none. ``still_here`` is
-    called repeatedly. Raises django.db.Error."""
-    if case.cause not in OF_MARKUP:
-        return
-    row = case.spiders.filter(spider=task.spider).first()
-    if row is None:
-        return
-    known: dict[str, Any] = row.proposals or {}
-    names = [name for name in row.fields[:MAX_FIELDS] if not known.get(name)]
-    old, new = compared_pages(task, MAX_PAGES) if names else ([], [])
-    if not old or not new:
-        return
-    pages, recipe = [*map(ReadPage, _some(new))], _recipe_of(task.spider)
-    for name in names:
+def make_proposals(seconds: float, still_here: Callable[[], None]) -> None:
+    """Makes proposals for spiders of live cases that have none, for about this long. ``still_here``
+    is called repeatedly. Raises django.db.Error."""
+    until = time.monotonic() + seconds
+    rows = CaseSpider.objects.filter(
+        case__in=Case.objects.filter(Case.LIVE), proposals__isnull=True
+    )
+    for row in rows.filter(case__cause__in=OF_MARKUP).order_by("pk")[:MAX_ROWS]:
+        _store(row, {})  # not again, if this one fails
+        with contained(f"proposals for {row.spider}"):
+            _store(row, _proposals(row, still_here))
+        if time.monotonic() > until:
+            return
+
+
+def _store(row: CaseSpider, found: dict[str, Any]) -> None:
+    CaseSpider.objects.filter(pk=row.pk).update(proposals=found)
+
+
+def _proposals(row: CaseSpider, still_here: Callable[[], None]) -> dict[str, Any]:
+    task = Task.objects.defer("seeds").filter(pk=row.last_task).first()
+    old, new = compared_pages(task, MAX_PAGES) if task and row.fields else ([], [])
+    pages, recipe = [*map(ReadPage, _some(new))], _recipe_of(row.spider)
+    found = {}
+    for name in row.fields[:MAX_FIELDS] if old and pages else ():
         still_here()
-        found = propose(name, old, pages, recipe)
-        known[name] = [
+        some = propose(name, old, pages, recipe)
+        found[name] = [
             {**one._asdict(), "examples": [*map(ProvedExample._asdict, one.examples)]}
-            for one in found
+            for one in some
         ]
-    CaseSpider.objects.filter(pk=row.pk).update(proposals=known)
+    return found
 
 
 def _some(pages: Iterable[SeenPage]) -> Iterator[SeenPage]:

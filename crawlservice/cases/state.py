@@ -109,6 +109,8 @@ def _continue(case: Case, run: BadRun, found: Diagnosis) -> None:
         return
     row.fields = [*dict.fromkeys([*row.fields, *found.fields])][:MAX_FIELDS]
     row.last_task, row.is_good = max(row.last_task, task), False
+    if not row.proposals or not all(row.proposals.values()):
+        row.proposals = None  # this run may prove some
     row.save()
 
 

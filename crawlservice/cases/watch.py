@@ -16,7 +16,7 @@ from crawlservice.cases.blame import TrialResult, blame, needs_trial
 from crawlservice.cases.coverage import TELLING
 from crawlservice.cases.diagnosis import Diagnosis, diagnose
 from crawlservice.cases.evidence import BadRun, bad_run
-from crawlservice.cases.repair import add_proposals
+from crawlservice.cases.repair import make_proposals
 from crawlservice.connections.contained import contained
 from crawlservice.models import Event, Task
 
@@ -71,6 +71,7 @@ class CaseWatch:
             self.stop()
         if self._trial is None:
             self._advance()
+        make_proposals(SLICE, self._still_here)
         if self._rounds % OLD_EVERY == 0:
             state.end_old()
         self._rounds += 1
@@ -124,8 +125,7 @@ class CaseWatch:
         if needs_trial(found, good, bad) and known is None:
             return False
         with contained(f"the case of task {run.task.pk}"):
-            if case := state.record(run, found, blame(found, good, bad, known)):
-                add_proposals(case, run.task, self._still_here)
+            state.record(run, found, blame(found, good, bad, known))
         return True
 
     def _begin_trial(self) -> None:

@@ -117,7 +117,7 @@ class CaseSpider(models.Model):
     good_version = models.CharField(_("its code version"), max_length=VERSION, blank=True)
     version = models.CharField(_("code version"), max_length=VERSION, blank=True)
     held = models.JSONField(default=list)
-    proposals = models.JSONField(null=True, editable=False)
+    proposals = models.JSONField(_("proposals"), null=True, editable=False)
     is_good = models.BooleanField(_("good again"), default=False)
 
     class Meta:
