@@ -14,6 +14,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from crawlframe.errors import CrawlframeError
+from crawlframe.markup import parsers
 from crawlframe.pages.reparse import SourcePage, is_failed
 from crawlframe.render.knowledge import form_of
 from crawlframe.request.record import RecordHeader, read_head
@@ -32,6 +33,7 @@ HELD_PAGES, HELD_OF_KIND = 40, 10
 HELD_BAD, HELD_BAD_OF_KIND = 20, 5
 RUNS = 50  # good runs of which kept pages are used
 ITEMS = 2_000  # items of the chosen pages
+UNPARSED = 8 << 10  # characters of a page in error that are read: no worker may have parsed it
 MIN_ERRORS = 3  # pages in a new group of errors
 LOST = frozenset({"filled", "kind", "choice"})  # monitors of values that are not there
 TELLING = (*REFUSED, "callback", "http_503")  # reasons of error pages that tell a cause
@@ -236,16 +238,21 @@ def _seen(heads: Sequence[KeptHead]) -> list[SeenPage]:
     for number, head in known.items():
         if (page := pages.get(number)) is None or page.problem:
             continue
+        failed = is_failed(head.reason)
         try:
-            text = page.response(Request(page.url)).text
+            response = page.response(Request(page.url))
+            text = response.text[:UNPARSED] if failed else response.text
+            if len(text) > UNPARSED:
+                response.tree  # noqa: B018  # it must be safe to parse
         except CrawlframeError:
+            if parsers.stuck():
+                break
             continue
         some = items[head.rid]
         values: defaultdict[str, list[Any]] = defaultdict(list)
         for item in some:
             for name, value in item.items():
                 values[name].append(value)
-        failed = is_failed(head.reason)
         seen.append(
             SeenPage(
                 number, head.asked, head.url, text, head.callback, dict(values), len(some), failed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -11,6 +12,7 @@ from typing import Protocol
 from django.db.models.functions import Now
 
 from crawlframe.base.bounded_dict import BoundedDict
+from crawlframe.markup import parsers
 from crawlservice.cases import state
 from crawlservice.cases.blame import TrialResult, blame, needs_trial
 from crawlservice.cases.coverage import TELLING
@@ -111,6 +113,10 @@ class CaseWatch:
                 if task in tasks and (run := bad_run(tasks[task])):
                     self._waiting += [(run, one) for one in diagnose(run.evidence)]
             self._place = pk
+            if parsers.stuck():  # of a page that is made for it; a thread cannot be stopped
+                log.error("a page of task %d takes its parser too long; the steward exits", task)
+                state.mark(pk)
+                os._exit(1)
             self._still_here()
             if time.monotonic() > until:
                 break

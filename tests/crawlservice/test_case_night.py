@@ -14,8 +14,10 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
+from crawlframe.markup import parsers
 from crawlframe.pages.stored import Packer, digest_of
 from crawlframe.request.request import Request
+from crawlframe.response.response import Response
 from crawlservice.alerts.announcements import wants
 from crawlservice.alerts.condition import Alarm, ServiceView, conditions
 from crawlservice.alerts.state import record
@@ -46,6 +48,7 @@ from crawlservice.models import (
 )
 from crawlservice.pages.retention import PageRetention
 from crawlservice.pages.sources import source_pages
+from tests.crawlservice.chores import until
 
 pytestmark = [pytest.mark.usefixtures("orm"), pytest.mark.databases("sqlite", "postgres")]
 GOOD, BAD = "1f001f001f00", "2a002a002a00"
@@ -97,7 +100,10 @@ class Night:
     def __init__(self) -> None:
         Installation.objects.get_or_create(pk=1)
         self.trials: list[tuple[str, str, list[str]]] = []
-        self.watch = CaseWatch(lambda: Event.objects.order_by("-pk").first().pk, self.begin)  # type: ignore[union-attr]
+        self.watch = CaseWatch(self.settled, self.begin)
+
+    def settled(self) -> int:
+        return Event.objects.order_by("-pk").values_list("pk", flat=True)[0]
 
     def begin(self, good: str, bad: str, pages: Mapping[str, list[int]]) -> Any:
         self.trials.append((good, bad, sorted(pages)))
@@ -477,3 +483,31 @@ def test_the_chore_has_work_while_there_are_new_events_or_live_cases(night: Nigh
     for _ in range(2):
         work.tick()
     assert (Case.objects.get().state, presence.absent()) == ("fixed", {"cases"})
+
+
+class Exited(BaseException):
+    """The process would have ended."""
+
+
+def test_a_page_that_stops_its_parser_ends_the_steward_once(
+    night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leave(code: int) -> None:
+        raise Exited
+
+    monkeypatch.setattr(Response, "max_parse", 0.01)
+    monkeypatch.setattr("crawlservice.cases.watch.os._exit", leave)
+    names = " ".join(f"a{n}" for n in range(14_000))
+    slow = lambda host, n: renamed(host, n) + f"<p {names}>" + "x" * (64 << 10)  # noqa: E731
+    night.run("shop")
+    night.run("shop", slow, reason="http_403")
+    assert night.look()  # pages in error are short enough for any parser
+    night.run("news")
+    night.run("news", slow)
+    with pytest.raises(Exited):
+        night.look()
+    until(lambda: not parsers.stuck())
+    night.watch = CaseWatch(night.settled, night.begin)  # of the next steward
+    night.look()
+    night.run("news", renamed)
+    assert "news.example" in {case.host for case in night.look()}
