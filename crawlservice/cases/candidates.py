@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from crawlframe.markup.structured_data import JSON_LD as JSON_LD_TYPE
 from crawlframe.markup.structured_data import decoded_block
@@ -16,6 +16,7 @@ from crawlservice.cases.expressions import (
     BODY,
     CSS,
     EACH,
+    LABELLED,
     LINKED,
     SCRIPT,
     Expression,
@@ -31,8 +32,9 @@ MAX_HITS = 12  # places of a page, in markup and in JSON, that are looked at
 MAX_WITHIN = 6  # elements in one whose text may be a value
 MAX_ABOVE = 8  # ancestors that may have a name
 MAX_NAMED = 3  # of which names are used
-TESTS = ("data-testid", "data-test", "data-qa", "data-role", "data-field", "data-name", "rel")
+NAMING = frozenset({"itemprop", "property", "name", "slot", "rel"})  # and data-*
 LANDMARKS = frozenset({"main", "article", "header", "dl", "table", "nav", "figure", "del", "ins"})
+LABELS = frozenset({"dt", "th", "label", "td", "b", "strong", "span"})
 TELLING = frozenset({"h1", "title", "time", "ins"})  # tags that pages have few of
 NAME = re.compile(r"-?[A-Za-z_][A-Za-z0-9_-]*")
 MADE_PREFIX = re.compile(r"(?:css|sc|jsx|jss\d*|svelte|emotion|styles?)-(?=.*[0-9A-Z])|_")
@@ -44,12 +46,12 @@ Costs = dict[Expression, int]
 
 def is_made(name: str) -> bool:
     """Whether a class or an id looks as if a program had made it, so that it may differ in the next
-    build: ``css-1q2w3e``, ``price__3xK9d``, ``sc-bdVaJa``."""
+    build: ``css-1q2w3e``, ``price__3xK9d``, ``sc-bdVaJa``; or says nothing: ``mt-4``."""
     if not NAME.fullmatch(name) or MADE_PREFIX.match(name):
         return True
     for part in re.split(r"[-_]+", name):
         digits = any(map(str.isdigit, part))
-        if digits and (len(part) >= 5 or (part.isdigit() and len(part) >= 3)):
+        if part.isdigit() or (digits and len(part) >= 5):
             return True
         if len(part) >= 4 and not re.search(r"[aeiouyAEIOUY]", part) and part != part.lower():
             return True
@@ -73,17 +75,26 @@ def candidates(page: ReadPage, wanted: frozenset[str], *, many: bool) -> Costs:
             add(one._replace(path=every) if many else one, cost)
     if is_json:
         return found
-    for element, attribute, own in islice(_places(page, wanted), most):
-        for where, cost in _selectors(element, attribute):
-            add(Expression(CSS, where, attribute, own), cost + (not own and not attribute))
+    for place in islice(_places(page, wanted), most):
+        for where, cost in _selectors(place):
+            one = Expression(CSS, where, place.attribute, place.own, labelled=place.labelled)
+            add(one, cost + (not place.own and not place.attribute) + 2 * place.labelled)
     return found
 
 
 # -- markup ----------------------------------------------------------------------------------------
 
 
-def _places(page: ReadPage, wanted: frozenset[str]) -> Iterator[tuple[Any, str, bool]]:
-    """Elements with a value, the attribute that is it, and whether it is a text of its own."""
+class ElementPlace(NamedTuple):
+    """An element with a value: in an attribute, or its text; see Expression."""
+
+    element: Any
+    attribute: str = ""
+    own: bool = False
+    labelled: bool = False
+
+
+def _places(page: ReadPage, wanted: frozenset[str]) -> Iterator[ElementPlace]:
     base = page.page.url
     for element in islice(page.response.selector.root.iter(), MAX_NODES):
         if not isinstance(element.tag, str) or element.tag in UNSEEN:
@@ -91,21 +102,39 @@ def _places(page: ReadPage, wanted: frozenset[str]) -> Iterator[tuple[Any, str, 
         for name, value in element.attrib.items():
             skipped = name in SKIPPED or len(value) > MAX_VALUE
             if not skipped and wanted & same_keys(value, base, name):
-                yield element, name, False
+                yield ElementPlace(element, name)
         own = [element.text or "", *(child.tail or "" for child in element[:MAX_WITHIN])]
         first = next((text for text in own if text.strip()), "")
-        if len(first) <= MAX_VALUE and wanted & same_keys(first):
-            yield element, "", not own[0] or bool(own[0].strip())
+        if fit := _fit(first, wanted):
+            yield ElementPlace(element, "", not own[0] or bool(own[0].strip()), fit == LABEL)
         elif 0 < sum(1 for _ in islice(element.iterdescendants(), MAX_WITHIN + 1)) <= MAX_WITHIN:
-            text = " ".join("".join(element.itertext()).split())
-            inner = any(" ".join("".join(one.itertext()).split()) == text for one in element)
-            if not inner and len(text) <= MAX_VALUE and wanted & same_keys(text):
-                yield element, "", False
+            text = _text_of(element)
+            inner = any(_text_of(one) == text for one in element)
+            if not inner and (fit := _fit(text, wanted)):
+                yield ElementPlace(element, labelled=fit == LABEL)
 
 
-def _selectors(element: Any, attribute: str) -> Iterator[tuple[str, int]]:
+def _text_of(element: Any) -> str:
+    return " ".join("".join(element.itertext()).split())
+
+
+WHOLE, LABEL = "whole", "label"
+
+
+def _fit(text: str, wanted: frozenset[str]) -> str:
+    """Whether a text is a wanted value, or has it after a label; "" if neither."""
+    if not text or len(text) > MAX_VALUE:
+        return ""
+    if wanted & same_keys(text):
+        return WHOLE
+    after = LABELLED.search(text)
+    return LABEL if after and wanted & same_keys(after[1]) else ""
+
+
+def _selectors(place: ElementPlace) -> Iterator[tuple[str, int]]:
     """CSS selectors of an element alone, and below its named ancestors."""
-    own = _own_selectors(element, attribute)
+    element = place.element
+    own = _own_selectors(element, place.attribute)
     alone = element.tag not in TELLING
     yield from ((one, cost + 6 * (alone and one == element.tag)) for one, cost in own)
     named, above = 0, element.getparent()
@@ -133,10 +162,11 @@ def _own_selectors(element: Any, attribute: str) -> list[tuple[str, int]]:
     found += [("".join(f".{one}" for one in stable[:2]), 4)] if len(stable) > 1 else []
     found.append((tag, 5))
     before = element.getprevious()
-    if before is not None and isinstance(before.tag, str):
-        label = " ".join((before.text or "").split())
-        if 2 < len(label) <= 30 and re.fullmatch(r"[^\W\d_][^\d\"\\]*", label):
-            found.append((f'{before.tag}:contains("{label}") + {tag}', 4))
+    if label := _label_of(before):
+        cost = 4 if before.tag in LABELS else 9
+        found.append((f'{before.tag}:contains("{label}") + {tag}', cost))
+    if label := _label_of(element[0] if len(element) and not attribute else None):
+        found.append((f'{tag}:contains("{label}")', 5))
     parent = element.getparent()
     if parent is not None and isinstance(parent.tag, str):
         place = 1 + sum(1 for one in element.itersiblings(tag, preceding=True))
@@ -145,12 +175,20 @@ def _own_selectors(element: Any, attribute: str) -> list[tuple[str, int]]:
     return found
 
 
+def _label_of(element: Any) -> str:
+    """The text of an element that may be the label of the next one; "" if it is none."""
+    if element is None or not isinstance(element.tag, str):
+        return ""
+    label = " ".join((element.text or "").split())
+    return label if re.fullmatch(r"[^\W\d_][^\d\"\\]{1,29}", label) else ""
+
+
 def _names(element: Any) -> Iterator[tuple[str, int]]:
     """Selectors by which an element says itself what it is."""
     tag, given = element.tag, element.attrib
-    for name in ("itemprop", "property", "name", *TESTS):
-        value = given.get(name)
-        if value and re.fullmatch(r"[A-Za-z][\w:. -]*", value):
+    for name, value in given.items():
+        naming = name in NAMING or name.startswith("data-")
+        if naming and re.fullmatch(r"[A-Za-z][\w:. -]{0,40}", value):
             yield f'[{name}="{value}"]', 0 if name == "itemprop" else 1
     if (own := given.get("id")) and not is_made(own) and not re.search(r"\d", own):
         yield f"#{own}", 1
@@ -183,6 +221,13 @@ def _of_scripts(page: ReadPage) -> Places:
                     yield Expression(SCRIPT, where, path=path), 3 + len(path), value
         else:
             yield from _assigned(text)
+    for element in islice(page.response.selector.root.iter(), MAX_NODES):
+        for name, text in element.attrib.items() if isinstance(element.tag, str) else ():
+            if text[:1] in ("{", "["):
+                where = f"{next((one for one, _ in _names(element)), element.tag)}::attr({name})"
+                for data in decoded(text):
+                    for path, value in _leaves(data):
+                        yield Expression(SCRIPT, where, path=path), 4 + len(path), value
 
 
 def _script_of(given: Any) -> str:

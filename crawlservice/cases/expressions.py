@@ -22,6 +22,7 @@ EACH = -1  # in the path of JSON: all elements of a list
 MAX_FOUND = 400  # elements on a page, from which on an expression is too general
 JSON_LD = 'script[type="application/ld+json"]'
 YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+LABELLED = re.compile(r"[:：]\s*(.+)")  # a value after its label
 PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 JsonPath = tuple[str | int, ...]
@@ -30,7 +31,8 @@ JsonPath = tuple[str | int, ...]
 class Expression(NamedTuple):
     """``where``: a CSS selector; of LINKED the type of the object, of ASSIGNED the text before the
     JSON. ``attribute``: of the element; "" for its text, of which ``own`` is that outside other
-    elements. ``within``: the JMESPath of LINKED in a block of JSON-LD."""
+    elements. ``within``: the JMESPath of LINKED in a block of JSON-LD. ``labelled``: only what is
+    after a colon."""
 
     kind: str
     where: str = ""
@@ -38,6 +40,7 @@ class Expression(NamedTuple):
     own: bool = False
     path: JsonPath = ()
     within: str = ""
+    labelled: bool = False
 
     @property
     def shown(self) -> str:
@@ -54,6 +57,8 @@ class Expression(NamedTuple):
     def code(self, *, many: bool = False, joined: bool = False) -> str:
         """The line of a callback. ``many``: of all values; ``joined``: as an absolute address."""
         get = "getall()" if many else "get()"
+        if self.labelled:
+            get = f'{"re" if many else "re_first"}(r"{LABELLED.pattern}")'
         keys = "".join(f"[{quoted(key)}]" for key in self.path)
         match self.kind:
             case "css" if self.own or self.attribute:
@@ -78,7 +83,8 @@ class Expression(NamedTuple):
 
     def field(self, was: Field) -> Field | None:
         """The field of a recipe, with the converters of the old one; None if there is none."""
-        kept = {"regex": was.regex, "convert": was.convert, "default": was.default}
+        regex = was.regex or (LABELLED.pattern if self.labelled else "")
+        kept = {"regex": regex, "convert": was.convert, "default": was.default}
         match self.kind:
             case "css":
                 where = f"{self.where}::text" if self.own else self.where
@@ -123,13 +129,14 @@ class ReadPage:
     def _read(self, one: Expression) -> Iterator[Any]:
         match one.kind:
             case "css":
-                yield from self._texts(one)
+                texts = self._texts(one)
+                yield from _after_labels(texts) if one.labelled else texts
             case "linked":
                 for data in self.response.data.find(one.where):
                     yield from walk(data, one.path) or [None]
             case "script":
-                for script in self.response.tree.css(one.where.removesuffix("::text")):
-                    for data in decoded(script.text() or ""):
+                for text in self.response.css(one.where).getall():
+                    for data in decoded(text):
                         yield from walk(data, one.path)
             case "assigned":
                 _, found, after = self.response.text.partition(one.where)
@@ -150,6 +157,10 @@ class ReadPage:
                 yield node.xpath("normalize-space()").get()
             elif (value := node.attrib.get(one.attribute)) is not None:
                 yield value
+
+
+def _after_labels(texts: Iterator[str]) -> Iterator[str]:
+    return (found[1].strip() for text in texts if (found := LABELLED.search(text)))
 
 
 def _is_value(value: Any) -> bool:

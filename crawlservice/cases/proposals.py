@@ -78,7 +78,8 @@ class _Tally:
     @property
     def last(self) -> tuple[str, str]:
         """Of those that end in the same element, one is enough."""
-        return self.one.kind, re.sub(r"^\w+(?=[.\[])", "", self.one.shown.rpartition(" ")[2])
+        last = re.sub(r"^\w+(?=[.\[])", "", self.one.shown.rpartition(" ")[2])
+        return self.one.kind, re.sub(r'^\[class="([\w-]+)"\]', r".\1", last)
 
 
 def propose(
@@ -109,7 +110,7 @@ def propose(
             code = one.one.code(many=many, joined=one.joined)
             proof = (one.right, len(known), one.alike, others, one.examples)
             chosen[one.last] = Proposal(one.one.shown, code, line, *proof)
-    return [*chosen.values()]
+    return sorted(chosen.values(), key=lambda one: bool(recipe) and not one.line)
 
 
 # -- subjects --------------------------------------------------------------------------------------

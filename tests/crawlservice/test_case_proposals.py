@@ -3,10 +3,12 @@ The lines that are proposed are run."""
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping
+from datetime import date
 from typing import Any, NamedTuple
 
 import pytest
@@ -177,10 +179,45 @@ def microdata(n: int) -> str:
         f'<span itemprop="category">{t.category}</span></div>', n)  # fmt: skip
 
 
+def spelled(text: str) -> str:
+    return date.fromisoformat(text).strftime("%d %B %Y")
+
+
+def labels(n: int) -> str:
+    t = THINGS[n]
+    return around(
+        f'<div class="f"><p class="n">Name: {t.title}</p><p class="pr">Price: {money(t.price)}</p>'
+        f'<p class="dd">Released: {spelled(t.date)}</p><p class="ca"><b>Category:</b> {t.category}'
+        f'</p><img srcset="{t.image} 2x" data-original="{t.image}"></div>', n)  # fmt: skip
+
+
+def properties(n: int) -> str:
+    given = html.escape(json.dumps({"thing": THINGS[n]._asdict()}))
+    return around(f'<div id="root" data-props="{given}"></div>', n)
+
+
+def utilities(n: int) -> str:
+    t = THINGS[n]
+    return around(
+        f'<div class="flex gap-4 p-2"><div class="text-xl mt-2">{t.title}</div><div class="text-lg '
+        f'mt-4 text-red-500">{money(t.price, "EUR ")}</div><div class="text-sm">{t.date}</div><div '
+        f'class="text-sm text-gray-400">{t.category}</div><img class="w-24" src="{t.image}"></div>',
+        n)  # fmt: skip
+
+
+def slots(n: int) -> str:
+    inner = "".join(
+        f'<input name="{name}" value="{getattr(THINGS[n], name)}"><i slot="of-{name}">'
+        f"{getattr(THINGS[n], name)}</i>" for name in FIELDS
+    )  # fmt: skip
+    return around(f"<thing-card>{inner}</thing-card>", n)
+
+
 KINDS: Mapping[str, Page] = {
     page.__name__: page
     for page in (classes, without_ids, linked, next_data, assigned, attributes, wrapped,
-                 definitions, two_prices, split, currency_apart, microdata)
+                 definitions, two_prices, split, currency_apart, microdata,
+                 labels, properties, utilities, slots)
 }  # fmt: skip
 
 
@@ -253,7 +290,7 @@ def test_proof_and_order() -> None:
     ("name", "made"),
     [
         ("css-1q2w3e", True), ("sc-bdVaJa", True), ("price__3xK9d", True), ("_3xYz1", True),
-        ("price", False), ("price-box", False), ("productPrice", False), ("col-2", False),
+        ("price", False), ("price-box", False), ("productPrice", False), ("col-2", True),
         ("h1", False), ("btn", False), ("a" * 3 + "12345", True), ("12", True),
     ],
 )  # fmt: skip
@@ -275,6 +312,15 @@ def test_a_value_that_all_pages_have_proves_nothing() -> None:
 
 def page_with(page: SeenPage, name: str, value: Any) -> SeenPage:
     return SeenPage(page.number, page.asked, page.url, page.text, values={name: [value]}, items=1)
+
+
+def test_things_of_one_page_that_nothing_tells_apart() -> None:
+    def page(n: int) -> str:
+        some = (THINGS[n], THINGS[(n + 2) % len(THINGS)])
+        return "".join(f'<div class="card"><b class="cost">{money(t.price)}</b></div>'
+                       for t in some)  # fmt: skip
+
+    assert propose("price", OLD, new(page)) == []
 
 
 def test_the_price_of_another_design_of_some_pages_is_not_proposed() -> None:
