@@ -19,9 +19,9 @@ from crawlservice.cases.document import is_telling, keys_of
 from crawlservice.cases.expressions import Expression, ReadPage, same_keys
 
 MAX_PROPOSALS, MAX_EXAMPLES = 5, 3
-MAX_TRIED = 150  # expressions, those of most pages first
+MAX_TRIED = 80  # expressions, those of most pages first
 MAX_SHOWN = 200  # characters of an expression
-LEARNING = 12  # pages in which values are looked for
+LEARNING = 6  # pages in which values are looked for
 RIGHT = 0.8  # share of pages, from which on an expression is proposed
 WRONG = 0.1  # share of pages with another value, up to which it is
 MAX_LONGER = 4  # how many times longer a text of the same kind may be
@@ -200,6 +200,7 @@ def _tally(
 ) -> _Tally | None:
     """None for an expression that is not right often enough, or proves nothing."""
     tally, of, wrong = _Tally(one, cost), 0, 0
+    known = sum(subject.known is not None for subject in subjects)
     for subject in sorted(subjects, key=lambda some: some.known is None):
         try:
             found = subject.page.values(one)
@@ -215,8 +216,10 @@ def _tally(
         of += 1
         if _is_right(found, subject, one.attribute, many):
             _count(tally, subject, found)
-        elif found:
-            wrong += 1
+        else:
+            wrong += bool(found)
+            if of - tally.right > (1 - RIGHT) * known:
+                return None
     others = len(subjects) - of
     proved = sum(map(is_telling, tally.proving)) >= 2 or len(tally.proving) >= 4
     bad = tally.right < RIGHT * of or wrong > WRONG * of or tally.alike < RIGHT * others
@@ -242,8 +245,8 @@ def _count(tally: _Tally, subject: Subject, found: Sequence[Any]) -> None:
 
 def _is_one(found: Sequence[Any], url: str, attribute: str) -> bool:
     """Whether all values are the same one."""
-    keys = [same_keys(value, url, attribute) for value in found]
-    return bool(keys) and all(keys[0] & one for one in keys)
+    first = same_keys(found[0], url, attribute) if found else frozenset[str]()
+    return bool(found) and all(first & same_keys(value, url, attribute) for value in found[1:])
 
 
 def _is_right(found: Sequence[Any], subject: Subject, attribute: str, many: bool) -> bool:

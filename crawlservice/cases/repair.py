@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 OF_MARKUP = (Case.Cause.RENAMED, Case.Cause.MOVED, Case.Cause.REDESIGN, Case.Cause.UNKNOWN)
 MAX_PAGES = 60  # of the good runs, and of the bad one
-MAX_TEXT = 8_000_000  # characters of new pages, which are parsed
+MAX_TEXT = 4_000_000  # characters of new pages, which are parsed
 MAX_FIELDS = 10
 MAX_ROWS = 20  # of a round
 
