@@ -4,11 +4,13 @@ continued, each once."""
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from crawlframe.errors import SpiderError
+from crawlframe.markup import parsers
 from crawlframe.recipes.loading import recipe_of_stored
 from crawlframe.recipes.recipe import Recipe
 from crawlservice.cases.diagnosis import SeenPage
@@ -39,6 +41,9 @@ def make_proposals(seconds: float, still_here: Callable[[], None]) -> None:
         _store(row, {})  # not again, if this one fails
         with contained(f"proposals for {row.spider}"):
             _store(row, _proposals(row, still_here))
+        if parsers.stuck():  # of a page that is made for it; a thread cannot be stopped
+            log.error("a page of %s takes its parser too long; the steward exits", row.spider)
+            os._exit(1)
         if time.monotonic() > until:
             return
 
