@@ -221,13 +221,18 @@ def _of_scripts(page: ReadPage) -> Places:
                     yield Expression(SCRIPT, where, path=path), 3 + len(path), value
         else:
             yield from _assigned(text)
+    for where, text in _attributes_of_json(page):
+        for data in decoded(text):
+            for path, value in _leaves(data):
+                yield Expression(SCRIPT, where, path=path), 4 + len(path), value
+
+
+def _attributes_of_json(page: ReadPage) -> Iterator[tuple[str, str]]:
     for element in islice(page.response.selector.root.iter(), MAX_NODES):
         for name, text in element.attrib.items() if isinstance(element.tag, str) else ():
             if text[:1] in ("{", "["):
-                where = f"{next((one for one, _ in _names(element)), element.tag)}::attr({name})"
-                for data in decoded(text):
-                    for path, value in _leaves(data):
-                        yield Expression(SCRIPT, where, path=path), 4 + len(path), value
+                where = next((one for one, _ in _names(element)), element.tag)
+                yield f"{where}::attr({name})", text
 
 
 def _script_of(given: Any) -> str:
