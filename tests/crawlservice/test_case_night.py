@@ -376,6 +376,7 @@ def test_cases_without_runs_are_closed_and_old_ones_deleted(night: Night) -> Non
     assert case.pk
 
 
+@pytest.mark.forks
 def test_versions_that_cannot_be_tried_say_why(tmp_path: Any) -> None:
     from crawlframe.errors import CrawlframeError
 

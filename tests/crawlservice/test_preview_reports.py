@@ -95,6 +95,7 @@ def test_the_page_of_a_report(join: Callable[..., int], as_role: Callable[[str],
     assert "2a00" in listed
 
 
+@pytest.mark.forks
 def test_the_api() -> None:
     row = keep(compared(price=("12.00", None)), "alpha")
     caller = program(person("viewer"), "read")

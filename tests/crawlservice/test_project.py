@@ -240,6 +240,7 @@ def made(folder: Path, *, by_wheel: bool = True) -> tuple[str, str]:
     return out.getvalue(), problems.getvalue()
 
 
+@pytest.mark.forks
 def test_a_project_has_the_wheel_or_a_note_where_to_get_it(tmp_path: Path) -> None:
     assert "wheels" not in made(tmp_path / "one")[1]
     assert (tmp_path / "one/wheels/crawlframe-9-py3-none-any.whl").exists()
