@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db.models import QuerySet
 from django.db.models.functions import Coalesce
 
-from crawlservice.cases.coverage import TELLING
+from crawlservice.cases.events import TELLING
 from crawlservice.chores.chore import Chore, ChoreContext, Ticks
 from crawlservice.ledger.commit_order import CommitOrder
 from crawlservice.models import Case, Event, Installation

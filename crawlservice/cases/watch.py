@@ -15,8 +15,8 @@ from crawlframe.base.bounded_dict import BoundedDict
 from crawlframe.markup import parsers
 from crawlservice.cases import state
 from crawlservice.cases.blame import TrialResult, blame, needs_trial
-from crawlservice.cases.coverage import TELLING
 from crawlservice.cases.diagnosis import Diagnosis, diagnose
+from crawlservice.cases.events import TELLING
 from crawlservice.cases.evidence import BadRun, bad_run
 from crawlservice.cases.repair import make_proposals
 from crawlservice.connections.contained import contained

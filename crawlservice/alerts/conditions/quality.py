@@ -14,7 +14,6 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.alerts.condition import MAX_SUBJECTS, Alarm, Condition, Facts, ServiceView
 from crawlservice.alerts.conditions.tasks import name_of, page_of_task
-from crawlservice.cases.coverage import covered
 from crawlservice.models import Finding as QualityFinding
 from crawlservice.models import Severity
 from crawlservice.quality.deviation import open_findings
@@ -27,7 +26,7 @@ COLUMNS = ("monitor", "field", "subject", "unit", "low", "high", "usual", "seen"
 
 def find(view: ServiceView) -> Iterator[Alarm]:
     """Finds runs with findings, until these are accepted or a later run is good."""
-    rows = open_findings().filter(~covered(), created_at__gt=view.now - MAX_AGE)
+    rows = open_findings().filter(created_at__gt=view.now - MAX_AGE)
     runs = rows.order_by().values("spider", "task__arguments_hash").annotate(latest=Max("task"))
     latest = runs.order_by("-latest").values_list("latest", flat=True)[: MAX_SUBJECTS + 1]
     rows = rows.filter(task__in=[*latest]).order_by("-task", "source", "pk").defer("examples")

@@ -20,7 +20,6 @@ from crawlservice.alerts.condition import (
     Unknown,
 )
 from crawlservice.alerts.wording import list_of, page_of
-from crawlservice.cases.coverage import covered
 from crawlservice.models import OPEN, Alert, Severity, Task
 from crawlservice.quality.wording import QUALITY, in_language
 
@@ -67,7 +66,7 @@ def _latest_runs(kind: str, outcome: Task.Outcome, now: datetime) -> Iterable[Ta
         pk__gt=OuterRef("pk"),
         outcome__in=ENDED,
     )
-    latest = Task.objects.filter(~Exists(later), ~covered("spider", "pk"), pk__in=[*found.values()])
+    latest = Task.objects.filter(~Exists(later), pk__in=[*found.values()])
     columns = ("spider", "arguments_hash", "finished_at", "reason", "items")
     return latest.only(*columns, "ne", "cancelled", "excluded")
 
