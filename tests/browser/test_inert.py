@@ -132,6 +132,16 @@ def value_of(field: Any, row: int) -> Any:
         return {hostile(row): row + 1}
     if field.name == "examples" and field.model.__name__ == "ParsedPage":
         return [{"kind": "changed", "fields": {hostile(row): [hostile(row), SCRIPTS[row]]}}]
+    if field.name == "examples" and field.model.__name__ == "Case":
+        texts = {name: hostile(row) for name in ("field", "place", "old", "new")}
+        return [{**texts, "url": url, "old_page": 0, "new_page": 0} for url in URLS]
+    if field.name == "proposals":
+        example = {"url": URLS[row % len(URLS)], "known": hostile(row), "found": SCRIPTS[row]}
+        numbers = dict.fromkeys(("right", "of", "alike", "others"), row + 1)
+        texts = {name: hostile(row) for name in ("expression", "code", "line")}
+        return {hostile(row): [{**texts, **numbers, "examples": [example]}]}
+    if field.name == "held":  # numbers
+        return []
     if field.name == "headers" and field.model.__name__ == "KeptPage":
         pair = [[SCRIPTS[row], hostile(row)]]
         return {"sent": pair, "received": pair}
