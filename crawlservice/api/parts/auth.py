@@ -43,6 +43,14 @@ class Caller:
     def allows(self, scope: str) -> bool:
         return self.token is None or tokens.allows(self.token, scope)
 
+    def check(self, scope: str, permission: str) -> None:
+        """``permission``: as ``crawlservice.view_task``. Raises NotAllowed if the token lacks the
+        scope, or the user the permission."""
+        if not self.allows(scope):
+            raise NotAllowed(f"this needs a token of scope {scope}")
+        if not self.user.has_perm(permission):
+            raise NotAllowed(f"user {self.user.get_username()} may not do this")
+
     def may_steer(self, task: Task) -> bool:
         """Whether the caller may control the task: a token that may submit, but not operate, only
         controls tasks of its user."""
@@ -91,10 +99,7 @@ class Bearer(HttpAuthBase):
         caller = caller_of(request)
         if caller is None:
             raise AuthenticationError
-        if not caller.allows(self.scope):
-            raise NotAllowed(f"this needs a token of scope {self.scope}")
-        if not caller.user.has_perm(self.permission):
-            raise NotAllowed(f"user {caller.user.get_username()} may not do this")
+        caller.check(self.scope, self.permission)
         if request.method not in SAFE and _has_other_body(request):
             text = "send the body as Content-Type: application/json"
             raise ApiError(415, "content_type", text)

@@ -146,18 +146,19 @@ KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
 SLOWER = "too many requests; wait for Retry-After seconds"
 
 
-def told(error: Exception) -> str:
-    """The message of an exception of KINDS, for everybody."""
-    return next(message for kind, *_, message in KINDS if isinstance(error, kind)) or str(error)
+def told(error: Exception) -> tuple[int, str, str]:
+    """Status, code and message of an exception of KINDS. Raises any other."""
+    for kind, status, code, message in KINDS:
+        if isinstance(error, kind):
+            return status, code, message or str(error)
+    raise error
 
 
 def _known(request: HttpRequest, error: Exception) -> HttpResponse:
-    for kind, status, code, message in KINDS:
-        if isinstance(error, kind):
-            if status >= 500:
-                log.warning("%s %s: %s", request.method, request.path, error)
-            return answer(status, code, message or str(error))
-    raise error
+    status, code, message = told(error)
+    if status >= 500:
+        log.warning("%s %s: %s", request.method, request.path, error)
+    return answer(status, code, message)
 
 
 def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:

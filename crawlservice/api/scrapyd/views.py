@@ -30,12 +30,11 @@ from crawlservice.api.parts.auth import Caller
 from crawlservice.api.parts.errors import ApiError, NotAllowed, status_of, told
 from crawlservice.api.scrapyd import jobs
 from crawlservice.api.tasks.limits import Rate
+from crawlservice.api.tasks.tasks import recorder
 from crawlservice.connections.lookup import NotFound
 from crawlservice.models import LogLine, Task
 from crawlservice.monitoring import nodes
 from crawlservice.tasks import submit
-from crawlservice.tasks.arguments.spider_arguments import shortened
-from crawlservice.tasks.overrides import detail
 from crawlservice.tasks.progress.log import as_text
 from crawlservice.tasks.results import export
 from crawlservice.tasks.results.task_rows import of_task
@@ -69,10 +68,11 @@ def operation(
             if not Rate().allow_request(request):
                 return _error("too many requests; wait a minute", 429)
             try:
-                _check_rights(request, caller, scope, permission)
+                caller.check(scope, f"crawlservice.{permission}")
+                _refuse_forms(request)
                 found = do(request, *args, **parts)
             except (CrawlframeError, RedisError, DatabaseError) as error:
-                return _error(told(error), getattr(error, "status", 200))
+                return _error(told(error)[2], getattr(error, "status", 200))
             return found if isinstance(found, HttpResponseBase) else _answer("ok", found)
 
         return view
@@ -96,11 +96,7 @@ def _caller(request: HttpRequest) -> Caller | None:
     return Caller(token.user, token, request.META.get("REMOTE_ADDR") or None)
 
 
-def _check_rights(request: HttpRequest, caller: Caller, scope: str, permission: str) -> None:
-    if not caller.allows(scope):
-        raise NotAllowed(f"this needs a token of scope {scope}")
-    if not caller.user.has_perm(f"crawlservice.{permission}"):
-        raise NotAllowed(f"user {caller.user.get_username()} may not do this")
+def _refuse_forms(request: HttpRequest) -> None:
     # A browser that remembers the credentials sends them with the forms of other sites, too.
     if request.method == "POST" and "Origin" in request.headers:
         raise NotAllowed("this is for programs, not for the forms of a browser")
@@ -191,12 +187,8 @@ def schedule(request: HttpRequest) -> OPERATION:
     given = _given(request)
     _check_version(given)
 
-    def recorded(task: Task) -> None:
-        arguments = shortened(task.arguments)
-        caller.record("submit", task, spider=task.spider, arguments=arguments, **detail(task))
-
     chosen = request.POST.getlist("setting")
-    return {"jobid": jobs.schedule(given, chosen, caller.user, recorded)}
+    return {"jobid": jobs.schedule(given, chosen, caller.user, recorder(caller))}
 
 
 @operation("POST", "submit", "submit_task")

@@ -212,12 +212,7 @@ def _wanted(task: TaskIn) -> WantedTask:
 def _submit(
     request: ApiRequest, key: str | None, wanted: list[WantedTask]
 ) -> tuple[list[TaskOut], bool]:
-    caller = request.auth
-
-    def recorded(task: Task) -> None:
-        arguments = shortened(task.arguments)
-        caller.record("submit", task, spider=task.spider, arguments=arguments, **detail(task))
-
+    caller, recorded = request.auth, recorder(request.auth)
     try:
         if key is None:
             tasks, new = bulk_submit.submit_many(wanted, caller.user, recorded), True
@@ -229,6 +224,16 @@ def _submit(
         code = "argument" if isinstance(error.cause, ArgumentError) else "refused"
         raise ApiError(422, code, str(error), str(error.place)) from None
     return serialized(tasks), new
+
+
+def recorder(caller: Caller) -> Callable[[Task], None]:
+    """A function that records the submission of a task in the journal."""
+
+    def recorded(task: Task) -> None:
+        arguments = shortened(task.arguments)
+        caller.record("submit", task, spider=task.spider, arguments=arguments, **detail(task))
+
+    return recorded
 
 
 def steered(request: ApiRequest, task_id: int) -> tuple[Caller, Task]:
