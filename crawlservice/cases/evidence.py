@@ -22,7 +22,6 @@ from crawlframe.request.request import END_URL, ROOT_URL, Request
 from crawlframe.run.reasons import NO_ERRORS
 from crawlservice.cases.diagnosis import HOST_SHARE, REFUSED, Evidence, HostTally, SeenPage
 from crawlservice.models import CaseSpider, ErrorGroup, Finding, Item, KeptPage, Page, Profile, Task
-from crawlservice.models.case import Case
 from crawlservice.pages.sources import source_pages
 
 ROWS = 2_000  # latest rows of a task
@@ -136,17 +135,13 @@ def _good_tasks(task: Task) -> list[int]:
     """The last good tasks before, with the same arguments if there are some, without those that
     cases are about."""
     rows = Profile.objects.filter(good=True, spider=task.spider, task__lt=task.pk)
-    for one in CaseSpider.objects.filter(_live(), spider=task.spider):
+    for one in CaseSpider.objects.filter(CaseSpider.LIVE, spider=task.spider):
         rows = rows.exclude(task__gte=one.first_task, task__lte=one.last_task)
     same = rows.filter(arguments_hash=task.arguments_hash)
     for some in (same, rows):
         if found := [*some.order_by("-task").values_list("task", flat=True)[:RUNS]]:
             return found
     return []
-
-
-def _live() -> Q:
-    return Q(case__state__in=(Case.State.OPEN, Case.State.ACKNOWLEDGED))
 
 
 def _version_of(task: int) -> str:

@@ -34,9 +34,7 @@ def make_proposals(seconds: float, still_here: Callable[[], None]) -> None:
     """Makes proposals for spiders of live cases that have none, for about this long. ``still_here``
     is called repeatedly. Raises django.db.Error."""
     until = time.monotonic() + seconds
-    rows = CaseSpider.objects.filter(
-        case__in=Case.objects.filter(Case.LIVE), proposals__isnull=True
-    )
+    rows = CaseSpider.objects.filter(CaseSpider.LIVE, proposals__isnull=True)
     for row in rows.filter(case__cause__in=OF_MARKUP).order_by("pk")[:MAX_ROWS]:
         _store(row, {})  # not again, if this one fails
         with contained(f"proposals for {row.spider}"):

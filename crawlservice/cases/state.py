@@ -43,7 +43,7 @@ def record(run: BadRun, found: Diagnosis, blame: str) -> Case | None:
     has ended after it had seen the run. Raises django.db.Error."""
     key = key_of(found, run)
     known = CaseSpider.objects.filter(spider=run.task.spider, last_task__gte=run.task.pk)
-    if known.filter(~_live("case__"), case__key=key).exists():
+    if known.filter(~CaseSpider.LIVE, case__key=key).exists():
         return None
     live = Case.objects.select_for_update().filter(Case.LIVE)
     of_spider = live.filter(Exists(known_of(run.task.spider)))
@@ -66,10 +66,6 @@ def record(run: BadRun, found: Diagnosis, blame: str) -> Case | None:
     return _together(case) if found.cause in OF_REFUSAL else case
 
 
-def _live(prefix: str = "") -> Q:
-    return Q(**{f"{prefix}state__in": (State.OPEN, State.ACKNOWLEDGED)})
-
-
 def known_of(spider: str) -> QuerySet[CaseSpider]:
     return CaseSpider.objects.filter(case=OuterRef("pk"), spider=spider)
 
@@ -81,7 +77,7 @@ def _is_stronger(found: Diagnosis, case: Case) -> bool:
 
 
 def _opened(key: str, run: BadRun, found: Diagnosis, blame: str) -> Case:
-    earlier = Case.objects.filter(~_live(), key=key).order_by("-pk").values_list("pk", flat=True)
+    earlier = Case.objects.filter(~Case.LIVE, key=key).order_by("-pk").values_list("pk", flat=True)
     url = run.url or next((one.url for one in found.examples), "")
     case = Case(since=run.since, first_task=run.task.pk, first_url=url, earlier=earlier.first())
     _tell(case, key, run, found, blame)
@@ -143,11 +139,11 @@ def _together(case: Case) -> Case:
 def end_fixed() -> int:
     """Ends the cases of which a later run of each spider was good. Returns how many. Raises
     django.db.Error."""
-    for row in CaseSpider.objects.filter(_live("case__"), is_good=False):
+    for row in CaseSpider.objects.filter(CaseSpider.LIVE, is_good=False):
         if _is_good_again(row):
             CaseSpider.objects.filter(pk=row.pk, last_task=row.last_task).update(is_good=True)
     bad = CaseSpider.objects.filter(case=OuterRef("pk"), is_good=False)
-    rows = Case.objects.filter(~Exists(bad), _live())
+    rows = Case.objects.filter(~Exists(bad), Case.LIVE)
     return rows.update(state=State.FIXED, ended_at=Now())
 
 
@@ -165,9 +161,9 @@ def _is_good_again(row: CaseSpider) -> bool:
 def end_old() -> None:
     """Closes cases that no run has continued for long, and deletes those that ended long ago.
     Raises django.db.Error."""
-    old = Case.objects.filter(_live(), seen_at__lt=Now() - MAX_AGE)
+    old = Case.objects.filter(Case.LIVE, seen_at__lt=Now() - MAX_AGE)
     old.update(state=State.CLOSED, ended_at=Now())
-    Case.objects.filter(~_live(), ended_at__lt=Now() - KEPT_SPAN).delete()
+    Case.objects.filter(~Case.LIVE, ended_at__lt=Now() - KEPT_SPAN).delete()
 
 
 # -- events ----------------------------------------------------------------------------------------

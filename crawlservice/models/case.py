@@ -12,6 +12,7 @@ from crawlservice.models.ledger import VERSION
 from crawlservice.models.task import SPIDER, user_key
 
 KEY = 400  # characters of the identity of a cause
+LIVE = ("open", "acknowledged")  # states
 
 
 class Case(models.Model):
@@ -71,7 +72,7 @@ class Case(models.Model):
     seen_at = models.DateTimeField(_("last seen"), db_default=Now())
     ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
 
-    LIVE = Q(state__in=("open", "acknowledged"))
+    LIVE = Q(state__in=LIVE)
 
     class Meta:
         verbose_name = _("case")
@@ -80,14 +81,14 @@ class Case(models.Model):
         constraints = (
             models.UniqueConstraint(
                 fields=("key",),
-                condition=Q(state__in=("open", "acknowledged")),
+                condition=Q(state__in=LIVE),
                 name="case_live_once",
             ),
         )
         indexes = (
             models.Index(
                 fields=("id",),
-                condition=Q(state__in=("open", "acknowledged")),
+                condition=Q(state__in=LIVE),
                 name="case_live",
             ),
         )
@@ -119,6 +120,8 @@ class CaseSpider(models.Model):
     held = models.JSONField(default=list)
     proposals = models.JSONField(_("proposals"), null=True, editable=False)
     is_good = models.BooleanField(_("good again"), default=False)
+
+    LIVE = Q(case__state__in=LIVE)
 
     class Meta:
         verbose_name = _("spider with a case")

@@ -14,7 +14,7 @@ from django.db.models import Count, Exists, Max, OuterRef, QuerySet, Sum
 from django.db.models.functions import Now
 
 from crawlframe.frontier.client.batches import chunks
-from crawlservice.models import Case, CaseSpider, KeptPage, PageBody, Task
+from crawlservice.models import CaseSpider, KeptPage, PageBody, Task
 from crawlservice.pages.sample import SamplePage, surplus
 
 BATCH = 2_000  # rows deleted at a time
@@ -137,7 +137,7 @@ class PageRetention:
 
 def held_pages() -> set[int]:
     """The numbers of the pages that live cases hold. Raises django.db.Error."""
-    live = CaseSpider.objects.filter(case__in=Case.objects.filter(Case.LIVE))
+    live = CaseSpider.objects.filter(CaseSpider.LIVE)
     return {number for numbers in live.values_list("held", flat=True) for number in numbers}
 
 

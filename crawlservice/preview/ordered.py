@@ -15,7 +15,8 @@ from crawlframe.errors import CrawlframeError
 from crawlservice.models import PreviewReport
 from crawlservice.preview.orders import given_of
 from crawlservice.preview.preview import PreviewOrder
-from crawlservice.preview.result import Preview, bounded
+from crawlservice.preview.reports import columns_of
+from crawlservice.preview.result import Preview
 
 WRITE_EVERY = 1.0  # seconds between two writes
 PROBLEM = 2_000  # characters
@@ -53,15 +54,6 @@ class _Growing:
 
 
 def _write(row: PreviewReport, preview: Preview | None = None, **fields: str) -> None:
-    found = (
-        {}
-        if preview is None
-        else {
-            "against": preview.before,
-            "pages": preview.pages,
-            "errors": len(preview.regressions),
-            "report": bounded(preview),
-        }
-    )
+    found = {} if preview is None else {"against": preview.before, **columns_of(preview)}
     rows = PreviewReport.objects.filter(pk=row.pk)
     rows.update(**found, **fields, changed_at=timezone.now())

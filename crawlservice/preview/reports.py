@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from crawlservice.models import PreviewReport
 from crawlservice.preview.result import Preview, bounded
 
@@ -13,15 +15,15 @@ def keep(preview: Preview, node: str) -> PreviewReport:
     same two versions. Raises django.db.Error."""
     versions = {"version": preview.after, "against": preview.before}
     PreviewReport.objects.filter(**versions, given__isnull=True).delete()
-    row = PreviewReport.objects.create(
-        **versions,
-        node=node,
-        pages=preview.pages,
-        errors=len(preview.regressions),
-        report=bounded(preview),
-    )
+    row = PreviewReport.objects.create(**versions, node=node, **columns_of(preview))
     prune()
     return row
+
+
+def columns_of(preview: Preview) -> dict[str, Any]:
+    """The values of a row that the result gives."""
+    errors = len(preview.regressions)
+    return {"pages": preview.pages, "errors": errors, "report": bounded(preview)}
 
 
 def prune() -> None:
